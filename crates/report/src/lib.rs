@@ -25,6 +25,7 @@ pub mod out_of_memory;
 pub mod page;
 #[cfg(feature = "simulate")]
 pub mod plan;
+#[cfg(feature = "simulate")]
 mod ranks;
 pub mod replay;
 #[cfg(feature = "simulate")]

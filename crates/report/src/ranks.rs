@@ -6,6 +6,7 @@ use serde::Serialize;
 use vramfit_eager::memory::{Category, Entry, Stream};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
+use vramfit_plan::{Plan, Workbench};
 use vramfit_training::answer::NCCL;
 use vramfit_training::script::{AfterForward, Parallel};
 use vramfit_training::{Loop, Run, Traffic};
@@ -149,6 +150,46 @@ impl ParallelReport {
             shards,
             global_batch: batch.map(|batch| batch * times),
         })
+    }
+}
+
+/// All GPUs of a plan together.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct AllRanks {
+    /// How many GPUs there are.
+    world: u32,
+    /// The batch of all of them and of all micro-batches; null where the model has no batch size.
+    batch: Option<i64>,
+    /// Peak reserved bytes of all of them.
+    peak_reserved: u64,
+    /// Bytes that all of them send in a step.
+    sent: u64,
+}
+
+impl AllRanks {
+    pub fn of(bench: &Workbench<'_>, plan: &Plan) -> Option<AllRanks> {
+        let training = &plan.setup.training;
+        let world = training.parallel.world();
+        let bound = bench.bind(&plan.setup).filter(|_| training.parallel != Parallel::None)?;
+        let times = i64::from(world) * i64::from(training.accumulate.max(1));
+        Some(AllRanks {
+            world,
+            batch: bench.batch_of(&plan.setup).map(|batch| batch * times),
+            peak_reserved: plan.run.peak_reserved * u64::from(world),
+            sent: Traffic::of(&bound, training).total() * u64::from(world),
+        })
+    }
+
+    /// In words, after those about one GPU.
+    pub fn words(self) -> String {
+        let batch = self.batch.map_or_else(String::new, |batch| format!("batch {batch}, "));
+        format!(
+            "; all {} GPUs: {batch}{} reserved, {} sent a step",
+            self.world,
+            human(self.peak_reserved),
+            human(self.sent)
+        )
     }
 }
 

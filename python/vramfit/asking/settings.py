@@ -57,6 +57,13 @@ def _text(name: str, value: Any) -> List[str]:
     return [_flag(name), value]
 
 
+def _speed(name: str, value: Any) -> List[str]:
+    """GB/s, or a word such as ``"nvlink"``."""
+    if isinstance(value, (int, float)) and not isinstance(value, bool):
+        value = str(value)
+    return _text(name, value)
+
+
 def _truth_or_count(name: str, value: Any) -> List[str]:
     """True, False, or a number of GPUs."""
     return _truth(name, value) if isinstance(value, bool) else _count(name, value)
@@ -122,6 +129,7 @@ SETTINGS: Dict[str, Callable[[str, Any], List[str]]] = {
     "mode": _one_of("train", "eval"), "grad": _switch, "add_loss": _one_of("cross-entropy", "mean", "none"), "steps": _count,
     "parallel": _text, "world": _count, "shard": _modules, "reshard_after_forward": _truth_or_count, "param_dtype": _one_of("fp32", "bf16", "fp16", "fp64"),
     "reduce_dtype": _one_of("fp32", "bf16", "fp16", "fp64"), "cpu_offload": _switch, "gradient_as_bucket_view": _switch, "no_sync": _truth,
+    "gpus": _count, "nodes": _count, "link": _speed, "network": _speed,
     "gpu": _text, "vram": _bytes, "alloc_conf": _text, "torch": _text, "cudnn": _path, "margin": _share, "keep": _modules,
 }
 

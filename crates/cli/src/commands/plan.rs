@@ -96,6 +96,7 @@ pub fn searched<'m>(
             bench.device.gpu.name
         ));
     }
+    notes.extend(cluster::fewest(bench, &outcome, control));
     Ok(Searched { outcome, notes })
 }
 

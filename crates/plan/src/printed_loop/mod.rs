@@ -10,7 +10,9 @@ use vramfit_training::optimizer::Kind;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PrintedLoop {
     /// The command that starts it, if it is not started alone.
-    pub launch: Option<String>,
+    pub launch: Lines,
+    /// What wraps the model when all changes to it have been made.
+    pub wrapping: Lines,
     /// The device.
     pub device: String,
     /// Right after the device is chosen.
@@ -73,7 +75,8 @@ impl PrintedLoop {
     /// The loop without any trick.
     pub(crate) fn new(optimizer: Kind) -> PrintedLoop {
         let mut code = PrintedLoop {
-            launch: None,
+            launch: Lines::default(),
+            wrapping: Lines::default(),
             device: "\"cuda\"".to_owned(),
             before_model: Lines::default(),
             is_moved: false,

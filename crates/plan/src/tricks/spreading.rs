@@ -56,7 +56,7 @@ impl Trick for Spreading {
     fn warning(&self, bench: &Workbench<'_>, setup: &Setup) -> Option<String> {
         let cluster = bench.cluster.filter(|_| setup.training.parallel != Parallel::None)?;
         Some(format!(
-            "the time counts what is sent at {:.0} GB/s within a machine and {:.0} GB/s between machines, as far as it does not overlap with \
+            "the time counts what is sent at {} GB/s within a machine and {} GB/s between machines, as far as it does not overlap with \
              computing: an estimate",
             cluster.link / 1e9,
             cluster.network / 1e9
@@ -70,7 +70,7 @@ impl Trick for Spreading {
         code.standard_imports.once("import os");
         code.imports.once("import torch.distributed as dist");
         code.device = "torch.device(\"cuda\", int(os.environ[\"LOCAL_RANK\"]))".to_owned();
-        code.launch = Some(launch(bench, setup));
+        code.launch = launch(bench, setup);
         code.before_model.line(0, "torch.cuda.set_device(device)");
         code.before_model.line(0, "dist.init_process_group(device_id=device)");
         let is_split = setup.training.accumulate > 1;
@@ -82,7 +82,7 @@ impl Trick for Spreading {
                 if settings.gradients_are_views {
                     arguments.push("gradient_as_bucket_view=True");
                 }
-                code.model_changes.call(0, "model = DistributedDataParallel", &arguments, "");
+                code.wrapping.call(0, "model = DistributedDataParallel", &arguments, "");
                 if is_split && settings.skips_sync {
                     let count = setup.training.accumulate;
                     code.each_micro_batch =
@@ -116,15 +116,33 @@ fn described(settings: &Sharded) -> String {
 }
 
 /// The command that starts it.
-fn launch(bench: &Workbench<'_>, setup: &Setup) -> String {
-    let world = setup.training.parallel.world();
+fn launch(bench: &Workbench<'_>, setup: &Setup) -> Lines {
     match bench.cluster {
-        Some(cluster) if cluster.nodes > 1 => format!(
-            "torchrun --nnodes {} --nproc-per-node {} --rdzv-backend c10d --rdzv-endpoint HOST:29500 train.py",
-            cluster.nodes, cluster.gpus
-        ),
-        _ => format!("torchrun --nproc-per-node {world} train.py"),
+        Some(cluster) if cluster.nodes > 1 => {
+            let mut lines = Lines::of(&format!(
+                "# torchrun --nnodes {} --nproc-per-node {} --rdzv-backend c10d",
+                cluster.nodes, cluster.gpus
+            ));
+            lines.line(0, "#     --rdzv-endpoint HOST:29500 train.py");
+            lines
+        }
+        _ => Lines::of(&format!("# torchrun --nproc-per-node {} train.py", setup.training.parallel.world())),
     }
+}
+
+/// The lists whose members these modules are, if they are all members of their lists.
+fn lists_of(names: &[String]) -> Option<Vec<String>> {
+    let mut lists: Vec<(String, usize)> = Vec::new();
+    for name in names {
+        let (list, number) = name.rsplit_once('.')?;
+        let number: usize = number.parse().ok()?;
+        match lists.iter_mut().find(|(known, _)| known == list) {
+            Some((_, next)) if *next == number => *next += 1,
+            None if number == 0 => lists.push((list.to_owned(), 1)),
+            _ => return None,
+        }
+    }
+    Some(lists.into_iter().map(|(list, _)| list).collect())
 }
 
 fn write_shards(bench: &Workbench<'_>, setup: &Setup, settings: &Sharded, code: &mut PrintedLoop) {
@@ -172,15 +190,41 @@ fn write_shards(bench: &Workbench<'_>, setup: &Setup, settings: &Sharded, code: 
         (Choice::Modules(names), Some(_)) => names.to_vec(),
         (_, Some(bound)) => block_names(&bound),
     };
-    if !names.is_empty() {
-        lines.list("blocks", &names);
-        lines.line(0, "for name in blocks:");
-        let mut each = vec!["model.get_submodule(name)".to_owned()];
-        each.extend(arguments.iter().cloned());
-        lines.call(1, "fully_shard", &each, "");
+    let each =
+        |module: &str| -> Vec<String> { std::iter::once(module.to_owned()).chain(arguments.iter().cloned()).collect() };
+    match lists_of(&names).as_deref() {
+        Some([list]) => {
+            lines.line(0, &format!("for block in model.get_submodule(\"{list}\"):"));
+            lines.call(1, "fully_shard", &each("block"), "");
+        }
+        Some(lists @ [_, _, ..]) => {
+            lines.list("lists", lists);
+            lines.line(0, "for block in [block for name in lists for block in model.get_submodule(name)]:");
+            lines.call(1, "fully_shard", &each("block"), "");
+        }
+        _ if names.is_empty() => {}
+        _ => {
+            lines.list("blocks", &names);
+            lines.line(0, "for name in blocks:");
+            lines.call(1, "fully_shard", &each("model.get_submodule(name)"), "");
+        }
     }
     let mut root = vec!["model".to_owned()];
     root.extend(arguments);
     lines.call(0, "fully_shard", &root, "");
     code.is_moved = true;
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn members_of_lists_are_named_by_their_lists() {
+        let named = |names: &[&str]| lists_of(&names.iter().map(|&name| name.to_owned()).collect::<Vec<_>>());
+        assert_eq!(named(&["h.0", "h.1"]), Some(vec!["h".to_owned()]));
+        assert_eq!(named(&["a.b.0", "c.0", "c.1"]), Some(vec!["a.b".to_owned(), "c".to_owned()]));
+        assert_eq!(named(&["h.1", "h.2"]), None);
+        assert_eq!(named(&["encoder"]), None);
+    }
 }

@@ -2,6 +2,7 @@
 //!
 //! This is the skeleton that every loop has. Each trick writes its own settings into the sections of a [`PrintedLoop`].
 
+mod accelerate;
 mod loss_line;
 
 use vramfit_eager::forward::{chooses, frozen_weights};
@@ -23,6 +24,8 @@ pub struct Written {
     pub code: String,
     /// What a program needs to do the same to a live model.
     pub parts: Parts,
+    /// The configuration of Accelerate that spreads it in the same way; `None` for one GPU.
+    pub accelerate: Option<String>,
 }
 
 /// Writes a setup; `None` if the model cannot be bound to it.
@@ -36,7 +39,8 @@ pub fn written(bench: &Workbench<'_>, tricks: &[&'static dyn Trick], setup: &Set
         trick.fill(bench, setup, &mut parts);
     }
     let skeleton = Skeleton { bench, setup, bound: &bound, code: &code, loss };
-    Some(Written { code: skeleton.lines().text(), parts })
+    let accelerate = accelerate::configuration(bench, &bound, setup);
+    Some(Written { code: skeleton.lines().text(), parts, accelerate })
 }
 
 /// The parts of the loop that are no trick's.
@@ -63,9 +67,7 @@ impl Skeleton<'_, '_> {
     }
 
     fn imports(&self, lines: &mut Lines) {
-        if let Some(launch) = &self.code.launch {
-            lines.line(0, &format!("# {launch}"));
-        }
+        lines.extend(0, &self.code.launch);
         for section in [&self.code.environment, &self.code.standard_imports] {
             if !section.is_empty() {
                 lines.extend(0, section);
@@ -131,6 +133,7 @@ impl Skeleton<'_, '_> {
             lines.line(1, "if f\"{name}.\".startswith(tuple(f\"{part}.\" for part in frozen)):");
             lines.line(2, "weight.requires_grad_(False)");
         }
+        lines.extend(0, &code.wrapping);
         if let Some(class) = &code.optimizer_class {
             self.optimizer(lines, class, !frozen.is_empty());
         }

@@ -12,6 +12,7 @@ use super::PlanReport;
 use crate::cudnn::CudnnReport;
 use crate::estimate::Breakdown;
 use crate::names::{EffectName, GroupName, VerdictName};
+use crate::ranks::AllRanks;
 use crate::settings::{AnswerSettings, SettingsReport, built_dtype, yes_or_no};
 use rows::{ChangeReport, GpuReport, GroupReport, TrickReport, UnboundReport};
 
@@ -130,6 +131,12 @@ struct PlanRow {
     code: String,
     /// What a program needs to do the same to a live model.
     parts: Option<Parts>,
+    /// The configuration of Accelerate that spreads it in the same way; absent for one GPU.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accelerate: Option<String>,
+    /// All GPUs together; absent for one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    all_ranks: Option<AllRanks>,
 }
 
 /// That nothing fits.
@@ -258,6 +265,8 @@ impl PlanReport<'_, '_> {
             why: self.bench.bind(&plan.setup).map(|bound| self.why(&bound, &plan.run)),
             code: plan.written.code.clone(),
             parts: Some(plan.written.parts.clone()),
+            accelerate: plan.written.accelerate.clone(),
+            all_ranks: AllRanks::of(self.bench, plan),
         }
     }
 

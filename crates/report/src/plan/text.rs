@@ -8,6 +8,7 @@ use vramfit_training::answer::{CapacityKind, TopPeaks, Verdict};
 
 use super::{PlanReport, times, title};
 use crate::estimate::{Breakdown, led, wrapped};
+use crate::ranks::AllRanks;
 use crate::size::human;
 
 impl PlanReport<'_, '_> {
@@ -90,8 +91,9 @@ impl PlanReport<'_, '_> {
     fn figures(&self, plan: &Plan) -> String {
         let free = self.outcome.fit.capacity.low.saturating_sub(plan.taken);
         let rough = if self.bench.has_measured_times() { "" } else { " (times are rough)" };
+        let all = AllRanks::of(self.bench, plan).map_or_else(String::new, |all| all.words());
         format!(
-            "peak {} reserved, {} on the device, {} free, time {}{rough}",
+            "peak {} reserved, {} on the device, {} free, time {}{rough}{all}",
             human(plan.run.peak_reserved),
             human(plan.device_used),
             human(free),

@@ -11,11 +11,12 @@ from .offload import Offload
 from .optimizer import Optimizer
 from .replaced_loss import ReplacedLoss
 from .smaller_dtype import SmallerDtype
+from .spreading import Spreading
 from .trick import LiveTrick
 from .updates import Updates
 
 #: All of them, in the order in which they are applied.
 TRICKS: Tuple[LiveTrick, ...] = (
-    Adapters(), AllocatorSettings(), SmallerDtype(), Checkpointing(), ReplacedLoss(), InPlace(), Optimizer(), Updates(), Offload(),
+    Spreading(), Adapters(), AllocatorSettings(), SmallerDtype(), Checkpointing(), ReplacedLoss(), InPlace(), Optimizer(), Updates(), Offload(),
     MixedPrecision(),
 )

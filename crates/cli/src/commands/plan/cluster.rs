@@ -1,6 +1,6 @@
 //! The GPUs that `plan --gpus` spreads a training over.
 
-use vramfit_plan::{Cluster, Setup};
+use vramfit_plan::{Cluster, Control, Outcome, Setup, Workbench};
 use vramfit_training::script::Parallel;
 
 use crate::arguments::{ParallelWay, PlanArguments};
@@ -38,4 +38,26 @@ pub fn cluster(given: &PlanArguments) -> Result<Option<Cluster>, Failure> {
 pub fn kept(given: &[&'static str], setup: &Setup) -> Vec<&'static str> {
     let more = if setup.training.parallel == Parallel::None { &[][..] } else { &NOT_SPREAD };
     given.iter().chain(more).copied().collect()
+}
+
+/// The largest number of GPUs that is tried.
+const MOST: u32 = 4096;
+
+/// How many GPUs would do, in powers of two: sharded, and otherwise as the recommended plan or the start is.
+pub fn fewest(bench: &Workbench<'_>, outcome: &Outcome, control: &Control) -> Option<String> {
+    let cluster = bench.cluster?;
+    let setup = outcome.plans().next().map_or(&outcome.start, |plan| &plan.setup);
+    let mut gpus = 2;
+    while gpus <= MOST && !control.is_stopped() {
+        let way = Cluster { nodes: 1, gpus, ..cluster }.ways().pop()?;
+        let mut sharded = setup.clone();
+        sharded.training.parallel = way;
+        if bench.fits_uncached(&sharded, control)? {
+            return Some(format!(
+                "{gpus} GPUs are the fewest that would do, of powers of two, sharded by FSDP2 and otherwise as the first plan"
+            ));
+        }
+        gpus *= 2;
+    }
+    Some(format!("no number of GPUs up to {MOST} makes it fit by sharding alone"))
 }

@@ -75,7 +75,11 @@ impl PlanReport<'_, '_> {
     fn code_text(&self, plan: &Plan) -> String {
         let bold = Style::new().bold();
         // Not indented, so that it can be pasted as it is.
-        format!("\n{bold}The code of the first plan{bold:#}\n\n{}", plan.written.code)
+        let code = format!("\n{bold}The code of the first plan{bold:#}\n\n{}", plan.written.code);
+        match &plan.written.accelerate {
+            Some(text) => format!("{code}\n{bold}The same for accelerate launch --config_file{bold:#}\n\n{text}"),
+            None => code,
+        }
     }
 
     fn tricks_text(&self) -> String {

@@ -1,0 +1,132 @@
+"""Printed code for several GPUs, run by two processes on the CPU: they train as one process does with the whole batch."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+import vramfit
+
+BATCH, SEQUENCE, STEPS = 4, 8, 6
+PRELUDE = """
+import json, os, sys, torch
+from transformers import GPT2Config, GPT2LMHeadModel
+torch.manual_seed(0)
+config = GPT2Config(n_layer=2, n_head=2, n_embd=16, vocab_size=64, n_positions=16, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, use_cache=False)
+model = GPT2LMHeadModel(config)
+losses = []
+model.register_forward_hook(lambda module, given, outputs: losses.append(outputs.loss.detach().clone()))
+rank, world = int(os.environ.get("RANK", 0)), int(os.environ.get("WORLD_SIZE", 1))
+generator = torch.Generator().manual_seed(1)
+parts = int(sys.argv[1])
+batches = []
+whole = torch.randint(0, 64, ({batch}, {sequence}), generator=generator)
+for _ in range({steps}):
+    mine = whole.chunk(world)[rank] if world > 1 else whole
+    batches += [{{"input_ids": part, "labels": part}} for part in mine.chunk(parts)]
+"""
+EPILOGUE = """
+means = torch.stack(losses).view({steps}, -1).mean(1)
+if world > 1:
+    dist.all_reduce(means)
+    means /= world
+if rank == 0:
+    print(json.dumps(means.tolist()))
+if world > 1:
+    dist.destroy_process_group()
+"""
+
+
+def tiny():
+    config = GPT2Config(
+        n_layer=2, n_head=2, n_embd=16, vocab_size=64, n_positions=16, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, use_cache=False
+    )
+    return GPT2LMHeadModel(config)
+
+
+@pytest.fixture(scope="module")
+def captured(tmp_path_factory):
+    path = tmp_path_factory.mktemp("spreading") / "tiny.vramfit"
+    tokens = torch.randint(0, 64, (2, SEQUENCE))
+    vramfit.capture(tiny(), {"input_ids": tokens, "labels": tokens}, str(path))
+    return str(path)
+
+
+def answer(captured, *flags):
+    command = [os.environ["VRAMFIT"], "plan", captured, "--vram", "100GiB", "--json", *flags]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def on_cpu(code):
+    """The same for a machine without a GPU: one device, and no numbers of devices."""
+    for there, here in (
+        ('torch.device("cuda", int(os.environ["LOCAL_RANK"]))', 'torch.device("cpu")'),
+        ("torch.cuda.set_device(device)\n", ""),
+        ("dist.init_process_group(device_id=device)", 'dist.init_process_group("gloo")'),
+        ("device_ids=[device.index]", "device_ids=None"),
+        ('"cuda"', '"cpu"'),
+    ):
+        code = code.replace(there, here)
+    assert "cuda" not in code, code
+    return code
+
+
+def losses(tmp_path, code, processes, parts):
+    script = tmp_path / "train.py"
+    sizes = {"steps": STEPS, "batch": BATCH, "sequence": SEQUENCE}
+    script.write_text(PRELUDE.format(**sizes) + on_cpu(code) + EPILOGUE.format(**sizes))
+    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)] if processes > 1 else [sys.executable]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run([*launch, str(script), str(parts)], capture_output=True, text=True, timeout=180, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return json.loads(done.stdout.strip().splitlines()[-1])
+
+
+SPREAD = {
+    "ddp": ("--parallel", "ddp", "--batch", "2"),
+    "ddp, accumulated": ("--parallel", "ddp", "--batch", "1", "--accumulate", "2", "--gradient-as-bucket-view"),
+    "fsdp2": ("--parallel", "fsdp2", "--batch", "2", "--clip-grad"),
+    "fsdp2, weights kept": ("--parallel", "fsdp2", "--batch", "2", "--reshard-after-forward", "false"),
+    "fsdp2, accumulated": ("--parallel", "fsdp2", "--batch", "1", "--accumulate", "2", "--no-sync", "true", "--checkpoint", "blocks"),
+}
+
+
+@pytest.mark.parametrize("how", SPREAD)
+def test_two_processes_train_as_one_does(captured, tmp_path, how):
+    flags = SPREAD[how]
+    clipping = ["--clip-grad"] if "--clip-grad" in flags else []
+    alone = answer(captured, "--batch", str(BATCH), "--seq", str(SEQUENCE), *clipping)["start"]["code"]
+    spread = answer(captured, "--gpus", "2", "--world", "2", "--seq", str(SEQUENCE), *flags)["start"]["code"]
+    assert spread.startswith("# torchrun --nproc-per-node 2")
+    parts = 2 if "--accumulate" in flags else 1
+    expected = losses(tmp_path, alone, 1, 1)
+    found = losses(tmp_path, spread, 2, parts)
+    assert expected[-1] < expected[0] - 0.01, "nothing is learned"
+    assert found == pytest.approx(expected, rel=1e-5)
+
+
+def test_the_configuration_for_accelerate_is_one_that_it_reads(captured, tmp_path):
+    config_args = pytest.importorskip("accelerate.commands.config.config_args")
+    plan = answer(captured, "--gpus", "2", "--parallel", "fsdp2", "--world", "2", "--batch", "2", "--seq", str(SEQUENCE))["plans"][0]
+    path = tmp_path / "accelerate.yaml"
+    path.write_text(plan["accelerate"])
+    config = config_args.load_config_from_file(str(path))
+    assert (config.distributed_type, config.num_processes) == ("FSDP", 2)
+    assert config.fsdp_config["fsdp_version"] == 2
+    assert config.fsdp_config["fsdp_transformer_layer_cls_to_wrap"] == "GPT2Block"
+    assert plan["all_ranks"]["batch"] == 4
+
+
+def test_a_plan_for_several_gpus_is_not_applied_to_a_live_model(captured):
+    plan = vramfit.plan(captured, gpus=2, vram="100GiB", batch=2, seq=SEQUENCE, link="nvlink")[0]
+    assert plan.settings["parallel"] == "ddp"
+    with pytest.raises(vramfit.PlanError, match="several GPUs"):
+        plan.apply(tiny())
+    estimate = vramfit.estimate(captured, parallel="fsdp2", world=4, batch=2, seq=SEQUENCE)
+    assert estimate.raw["parallel"]["shards"] == 4
