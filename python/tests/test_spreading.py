@@ -37,6 +37,7 @@ if world > 1:
 if rank == 0:
     print(json.dumps(means.tolist()))
 if world > 1:
+    dist.barrier()
     dist.destroy_process_group()
 """
 
@@ -57,7 +58,7 @@ def captured(tmp_path_factory):
 
 
 def answer(captured, *flags):
-    command = [os.environ["VRAMFIT"], "plan", captured, "--vram", "100GiB", "--json", *flags]
+    command = [os.environ["VRAMFIT_BINARY"], "plan", captured, "--vram", "100GiB", "--json", *flags]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -81,7 +82,7 @@ def losses(tmp_path, code, processes, parts):
     script = tmp_path / "train.py"
     sizes = {"steps": STEPS, "batch": BATCH, "sequence": SEQUENCE}
     script.write_text(PRELUDE.format(**sizes) + on_cpu(code) + EPILOGUE.format(**sizes))
-    launch = [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", str(processes)] if processes > 1 else [sys.executable]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(processes)] if processes > 1 else [sys.executable]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     done = subprocess.run([*launch, str(script), str(parts)], capture_output=True, text=True, timeout=180, env=environment)
     assert done.returncode == 0, done.stderr[-3000:]
