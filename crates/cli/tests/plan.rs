@@ -79,7 +79,7 @@ fn the_contracts_keys_are_there_and_estimate_gives_the_same_peaks() {
     }
     let effects: Vec<&str> = plans.iter().map(|plan| plan["effect"].as_str().unwrap()).collect();
     assert!(["none", "rounding", "training"].iter().all(|effect| effects.contains(effect)));
-    assert_eq!(answer["tricks"].as_array().unwrap().len(), 21);
+    assert_eq!(answer["tricks"].as_array().unwrap().len(), 22);
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn each_trick_tells_its_conflicts_its_code_and_what_to_note() {
     ] {
         assert!(flat.contains(part), "{part}\n{tricks}");
     }
-    assert_eq!(tricks.matches("    code: ").count(), 21);
+    assert_eq!(tricks.matches("    code: ").count(), 22);
     // Of the plans that are only named too.
     let (_, answer) = json(&["plan", &capture("bert-small"), "--batch", "32", "--seq", "128", "--vram", "600MiB"]);
     let changes = answer["plans"].as_array().unwrap().iter().flat_map(|plan| plan["changes"].as_array().unwrap());

@@ -26,6 +26,9 @@ fn the_context_is_within_30_mib_of_nvidia_smi_in_every_measured_case() {
         let measured = used.cast_signed() - last.reserved.cast_signed();
         let error = (predicted - measured).abs();
         assert!(error <= ALLOWED, "{name}: {} MiB predicted, {} measured", predicted / MIB, measured / MIB);
+        if error > 8 * MIB {
+            eprintln!("{name}: {} MiB predicted, {} measured", predicted / MIB, measured / MIB);
+        }
         worst = worst.max(error);
         compared += 1;
     }

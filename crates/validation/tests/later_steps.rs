@@ -45,7 +45,7 @@ fn a_run_that_is_followed_until_memory_repeats_has_the_peaks_of_many_steps() {
         cases += 1;
         growing.extend(found.map(|later| format!("{name} from step {}", later.step)));
     }
-    assert!(exact * 100 >= 2 * cases * 99 && most < 1.125, "{exact} of {} equal, at most ×{most:.4}", 2 * cases);
+    assert!(exact * 100 >= 2 * cases * 99 && most < 1.15, "{exact} of {} equal, at most ×{most:.4}", 2 * cases);
     assert!(
         cases > 100 && growing.len() >= 20 && growing.contains(&"gpt2-small from step 3".to_owned()),
         "{growing:?}"
