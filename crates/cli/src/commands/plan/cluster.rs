@@ -1,6 +1,7 @@
 //! The GPUs that `plan --gpus` spreads a training over.
 
 use vramfit_plan::{Cluster, Control, Outcome, Setup, Workbench};
+use vramfit_training::answer::Verdict;
 use vramfit_training::script::Parallel;
 
 use crate::arguments::{ParallelWay, PlanArguments};
@@ -43,9 +44,10 @@ pub fn kept(given: &[&'static str], setup: &Setup) -> Vec<&'static str> {
 /// The largest number of GPUs that is tried.
 const MOST: u32 = 4096;
 
-/// How many GPUs would do, in powers of two: sharded, and otherwise as the recommended plan or the start is.
+/// How many GPUs would do, in powers of two: sharded, and otherwise as the recommended plan or the start is. `None` where the start
+/// fits.
 pub fn fewest(bench: &Workbench<'_>, outcome: &Outcome, control: &Control) -> Option<String> {
-    let cluster = bench.cluster?;
+    let cluster = bench.cluster.filter(|_| outcome.fit.verdict != Verdict::Fits)?;
     let setup = outcome.plans().next().map_or(&outcome.start, |plan| &plan.setup);
     let mut gpus = 2;
     while gpus <= MOST && !control.is_stopped() {
