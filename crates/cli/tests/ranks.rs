@@ -91,3 +91,42 @@ fn mistakes_are_named() {
     let message = refusal(&["estimate", recurrent.as_str(), "--parallel", "fsdp2", "--world", "2"]);
     assert!(message.contains("sharded recurrent layers"), "{message}");
 }
+
+#[test]
+fn a_plan_shards_what_no_gpu_can_hold_alone_and_prints_how_it_is_started() {
+    let model = capture("llama-1b");
+    let start =
+        ["plan", model.as_str(), "--dtype", "bf16", "--batch", "1", "--seq", "512", "--gpus", "8", "--vram", "6GiB"];
+    let (code, answer) = json(&start);
+    assert_eq!(code, 0);
+    let plan = &answer["plans"][0];
+    assert_eq!(
+        (&answer["start"]["settings"]["parallel"], &plan["settings"]["parallel"]),
+        (&"ddp".into(), &"fsdp2".into())
+    );
+    assert!(plan["peak_reserved"].as_u64().unwrap() <= 6 << 30);
+    let text = plan["code"].as_str().unwrap();
+    assert!(text.starts_with("# torchrun --nproc-per-node 8 train.py\n"), "{text}");
+    assert!(text.contains("for block in model.get_submodule(\"model.layers\"):"), "{text}");
+    assert!(plan["accelerate"].as_str().unwrap().contains("fsdp_transformer_layer_cls_to_wrap: LlamaDecoderLayer"));
+    assert_eq!(plan["all_ranks"]["world"], 8);
+    let (_, kept) = json(&[&start[..], &["--keep", "parallel"]].concat());
+    let ways: Vec<&Value> =
+        kept["plans"].as_array().unwrap().iter().map(|plan| &plan["settings"]["parallel"]).collect();
+    assert!(ways.iter().all(|way| *way == "ddp"), "{ways:?}");
+}
+
+#[test]
+fn mistakes_about_gpus_are_named() {
+    let model = capture("gpt2-small");
+    for (more, words) in [
+        (&["--gpus", "1"][..], "needed at least two"),
+        (&["--nodes", "2"], "needs --gpus"),
+        (&["--gpus", "4", "--world", "3"], "found 4 GPUs"),
+        (&["--gpus", "4", "--link", "fast"], "needed nvlink, pcie or a number"),
+        (&["--gpus", "4", "--network", "0"], "a number of GB/s above 0"),
+    ] {
+        let message = refusal(&[&["plan", model.as_str(), "--vram", "2GiB"], more].concat());
+        assert!(message.contains(words), "{more:?}: {message}");
+    }
+}

@@ -175,7 +175,11 @@ impl LowerBounds {
     /// `None` if the setup cannot be simulated.
     fn of(&self, search: &Search<'_, '_>, setup: &Setup) -> Option<PersistentBytes> {
         let mut key = search.start.clone();
-        for trick in search.with_role(|role| matches!(role, Role::Precision { .. } | Role::WeightState)) {
+        // Checkpoints keep nothing from step to step; whatever else saves tensors may keep less for each weight.
+        let changes_state = |role: Role| {
+            matches!(role, Role::Precision { .. } | Role::WeightState | Role::SavedTensors { by_module: false })
+        };
+        for trick in search.with_role(changes_state) {
             trick.adopt(search.bench, &mut key, setup);
         }
         self.persistent.get(key, || {
