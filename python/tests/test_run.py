@@ -129,6 +129,16 @@ def test_a_padded_picture_keeps_its_memory_format(tmp_path):
     assert answer["peak_allocated"] == 4 * 64 * (32 * 32 + 34 * 34) * 4
 
 
+def test_what_is_moved_to_another_memory_format_has_it(tmp_path):
+    answer = answered(tmp_path, """
+        import torch
+        picture = torch.empty(4, 64, 32, 32, device="cuda")
+        last = picture.to(memory_format=torch.channels_last)
+        same = last.contiguous(memory_format=torch.channels_last)
+    """)
+    assert answer["peak_allocated"] == 2 * 4 * 64 * 32 * 32 * 4
+
+
 def test_what_grows_from_step_to_step_is_named_with_its_line(tmp_path):
     answer = answered(tmp_path, """
         import torch

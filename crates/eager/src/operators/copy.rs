@@ -1,5 +1,7 @@
 //! Copies and casts.
 
+use std::rc::Rc;
+
 use smallvec::smallvec;
 use vramfit_graph::bind::Value;
 use vramfit_graph::dtype::Dtype;
@@ -189,15 +191,20 @@ fn contiguous(context: &mut Context, call: &Call<'_>) -> Outcome {
     Ok(smallvec![in_format(context, source, format)])
 }
 
+/// The layout of a copy in the memory format that the call names; without one, that of the source.
+fn copied_layout(call: &Call<'_>, source: &Tensor, dtype: Dtype) -> Rc<Layout> {
+    match memory_format(call) {
+        None | Some(MemoryFormat::Preserve) => source.like(dtype),
+        Some(MemoryFormat::Contiguous) => Layout::contiguous(dtype, source.shape()).into(),
+        Some(MemoryFormat::ChannelsLast | MemoryFormat::ChannelsLast3d) => {
+            Format::ChannelsLast.layout(dtype, source.shape()).into()
+        }
+    }
+}
+
 fn clone(context: &mut Context, call: &Call<'_>) -> Outcome {
     let source = call.tensor(0)?;
-    let layout = match memory_format(call) {
-        None | Some(MemoryFormat::Preserve) => source.like(source.dtype()),
-        Some(MemoryFormat::Contiguous) => Layout::contiguous(source.dtype(), source.shape()).into(),
-        Some(MemoryFormat::ChannelsLast | MemoryFormat::ChannelsLast3d) => {
-            Format::ChannelsLast.layout(source.dtype(), source.shape()).into()
-        }
-    };
+    let layout = copied_layout(call, source, source.dtype());
     let copy = context.empty(layout);
     let edge = context.record(&[Some(source)], 1, |_| smallvec![], Copied);
     Ok(smallvec![copy.with_edge(edge)])
@@ -221,7 +228,7 @@ fn to(context: &mut Context, call: &Call<'_>) -> Outcome {
     if source.dtype() == wanted.dtype && context.autocast() == Some(wanted.dtype) && call.bool(3) == Ok(false) {
         return Ok(smallvec![source.clone()]);
     }
-    let result = context.empty(source.like(wanted.dtype));
+    let result = context.empty(copied_layout(call, source, wanted.dtype));
     let edge = match wanted.dtype.is_differentiable() {
         true => context.record(&[Some(source)], 1, |_| smallvec![], WasCast(source.dtype())),
         false => None,
