@@ -120,16 +120,21 @@ function drawPlans() {
   markPlans();
 }
 
+// How the training is spread over GPUs: plans of the page leave it as it is.
+const RANKS = ["parallel", "world", "shard", "reshard-after-forward", "param-dtype", "reduce-dtype", "cpu-offload", "gradient-as-bucket-view", "no-sync"];
+
 // Sets everything as a plan has it. A setting without a flag of `estimate` is in the code alone.
 function usePlan(plan) {
   const { sizes, precision, settings } = { ...plan.settings, settings: plan.settings };
   for (const [name, value] of Object.entries(sizes)) setSize(name, value);
   const [, autocast, dtype] = precision.match(/^(amp-)?(bf16|fp16|fp32|fp64)$/) ?? [];
-  set("amp", autocast ? dtype : undefined);
-  set("dtype", autocast ? undefined : dtype);
+  if (settings.param_dtype === "none") {
+    set("amp", autocast ? dtype : undefined);
+    set("dtype", autocast ? undefined : dtype);
+  }
   for (const option of lists.options) {
     const key = option.name.replaceAll("-", "_");
-    if (!(key in settings) || ["gpu", "vram", "size", "lora", "quantize", "loss", "grad", "steps", "mode"].includes(option.name)) continue;
+    if (!(key in settings) || ["gpu", "vram", "size", "lora", "quantize", "loss", "grad", "steps", "mode", ...RANKS].includes(option.name)) continue;
     const value = settings[key];
     const isDefault = value === null || value === "" || value === false || String(value) === option.default;
     set(option.name, isDefault ? undefined : value);
