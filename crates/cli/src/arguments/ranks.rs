@@ -26,7 +26,7 @@ pub struct RankFlags {
     /// The type that sharded modules compute in; their weights are stored as --dtype says.
     #[arg(long, value_enum, value_name = "DTYPE", help_heading = RANKS)]
     pub param_dtype: Option<ModelDtype>,
-    /// The type that sharded gradients are reduced in [default: that of --param-dtype].
+    /// The type that sharded gradients are reduced in [default: the type that modules compute in].
     #[arg(long, value_enum, value_name = "DTYPE", help_heading = RANKS)]
     pub reduce_dtype: Option<ModelDtype>,
     /// Keep sharded weights, gradients and optimizer state in the CPU's memory.
