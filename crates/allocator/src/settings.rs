@@ -1,8 +1,11 @@
 //! The allocator's settings, in the syntax of `PYTORCH_CUDA_ALLOC_CONF`.
 
+mod tokens;
+
 use thiserror::Error;
 
 use crate::constants::{LARGE_SEGMENT, OWN_SEGMENT};
+use tokens::Tokens;
 
 const MIB: u64 = 1 << 20;
 /// `roundup_power2_divisions` holds one number for each power of two from 1 MiB to 64 GiB.
@@ -257,72 +260,6 @@ fn divisions(key: &str, tokens: &mut Tokens) -> Result<u64, SettingsError> {
         return Err(bad(key, &text, "needs a power of two, or 0 for none"));
     }
     Ok(value)
-}
-
-/// The settings text split at `,` `:` `[` `]`, without white space, as PyTorch splits it.
-struct Tokens {
-    tokens: Vec<String>,
-    position: usize,
-}
-
-impl Tokens {
-    fn new(text: &str) -> Tokens {
-        let mut tokens = Vec::new();
-        let mut word = String::new();
-        for letter in text.chars() {
-            if matches!(letter, ',' | ':' | '[' | ']') {
-                if !word.is_empty() {
-                    tokens.push(std::mem::take(&mut word));
-                }
-                tokens.push(letter.to_string());
-            } else if !letter.is_whitespace() {
-                word.push(letter);
-            }
-        }
-        if !word.is_empty() {
-            tokens.push(word);
-        }
-        Tokens { tokens, position: 0 }
-    }
-
-    fn next(&mut self) -> Option<String> {
-        let token = self.tokens.get(self.position)?.clone();
-        self.position += 1;
-        Some(token)
-    }
-
-    fn is_at_end(&self) -> bool {
-        self.position >= self.tokens.len()
-    }
-
-    fn peek_is(&self, token: &str) -> bool {
-        self.tokens.get(self.position).is_some_and(|found| found == token)
-    }
-
-    fn take(&mut self, token: &str) -> bool {
-        let is_there = self.peek_is(token);
-        self.position += usize::from(is_there);
-        is_there
-    }
-
-    fn expect(&mut self, needed: &'static str) -> Result<(), SettingsError> {
-        if self.take(needed) { Ok(()) } else { Err(self.unexpected(needed)) }
-    }
-
-    fn value(&mut self) -> Result<String, SettingsError> {
-        match self.tokens.get(self.position) {
-            Some(token) if !matches!(token.as_str(), "," | ":" | "[" | "]") => {
-                self.position += 1;
-                Ok(self.tokens[self.position - 1].clone())
-            }
-            _ => Err(self.unexpected("a value")),
-        }
-    }
-
-    fn unexpected(&self, needed: &'static str) -> SettingsError {
-        let found = self.tokens.get(self.position).map_or("the end".into(), |token| format!("`{token}`"));
-        SettingsError::Syntax { found, needed, after: self.tokens[..self.position].concat() }
-    }
 }
 
 #[cfg(test)]

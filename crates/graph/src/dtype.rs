@@ -109,6 +109,20 @@ impl Dtype {
         )
     }
 
+    /// Whether its numbers are complex.
+    pub fn is_complex(self) -> bool {
+        matches!(self, Dtype::Complex64 | Dtype::Complex128)
+    }
+
+    /// The type of the real parts of its numbers.
+    pub fn of_real_part(self) -> Dtype {
+        match self {
+            Dtype::Complex64 => Dtype::Float32,
+            Dtype::Complex128 => Dtype::Float64,
+            real => real,
+        }
+    }
+
     /// Whether it is one of the two half-precision types.
     pub fn is_half(self) -> bool {
         matches!(self, Dtype::Float16 | Dtype::Bfloat16)

@@ -5,19 +5,19 @@ mod holders;
 mod html;
 mod locations;
 mod notes;
+mod parts;
 mod text;
 mod timeline;
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
-use vramfit_eager::memory::ADDED_LOSS;
 use vramfit_graph::bind::Bound;
-use vramfit_training::answer::{Answer, Device, Range, TopPeaks};
-use vramfit_training::{Account, Loop, Phase, PhaseReport, Run};
+use vramfit_training::answer::{Answer, Device};
+use vramfit_training::{Loop, Run};
 
 use crate::cudnn::CudnnReport;
-use crate::names::{CategoryName, CauseName, CountedName, PhaseName};
+use crate::names::CountedName;
 use crate::ranks::{CommunicationReport, ParallelReport};
 use crate::settings::{SettingsReport, built_dtype};
 
@@ -26,6 +26,8 @@ pub(crate) use holders::Holder;
 pub use html::page;
 pub(crate) use locations::Locations;
 pub use notes::gpu_notes;
+pub(crate) use parts::Breakdown;
+use parts::{PeakReport, PhaseRow, RangeReport, SecondPeak, is_zero};
 pub(crate) use text::{led, wrapped};
 pub use timeline::Timeline;
 
@@ -123,117 +125,8 @@ pub struct EstimateReport<S = SettingsReport> {
     summary: String,
 }
 
-/// Where the program is at the peak.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct PeakReport {
-    /// The step, from 0.
-    step: Option<u32>,
-    /// The phase.
-    phase: PhaseName,
-    /// The dotted path of the module that runs.
-    module: Option<String>,
-    /// The ATen operator that runs.
-    op: Option<String>,
-}
-
-/// The highest peak in another kind of phase than the first's.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct SecondPeak {
-    /// Its allocated bytes.
-    allocated: u64,
-    /// The step, from 0.
-    step: Option<u32>,
-    /// The phase.
-    phase: PhaseName,
-    /// How much cutting the first peak saves at most.
-    #[serde(skip)]
-    saving: u64,
-}
-
-/// Bytes by what they are for.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-pub(crate) struct Breakdown {
-    /// Weights and buffers.
-    parameters: u64,
-    /// Gradients.
-    gradients: u64,
-    /// The optimizer's state.
-    optimizer: u64,
-    /// What the forward pass made and something still needs.
-    activations: u64,
-    /// Inputs and targets.
-    inputs: u64,
-    /// What the model returned.
-    outputs: u64,
-    /// What an operator or the optimizer uses for a moment.
-    temporary: u64,
-    /// Workspaces of cuBLAS and cuDNN.
-    workspace: u64,
-    /// Buffers that ranks send and receive; absent where there is one GPU.
-    #[serde(skip_serializing_if = "is_zero")]
-    communication: u64,
-    /// What blocks are larger than what was requested of them.
-    rounding: u64,
-}
-
-/// A phase.
-#[derive(Clone, Copy, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct PhaseRow {
-    /// The step, from 0; null while the model is built.
-    step: Option<u32>,
-    /// The phase.
-    phase: PhaseName,
-    /// Allocated bytes at its end.
-    allocated: u64,
-    /// Peak allocated bytes within it.
-    peak: u64,
-    /// Reserved bytes at its end.
-    reserved: u64,
-    /// The micro-batch, from 0, for a forward or backward pass.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    micro: Option<u32>,
-}
-
 /// How many holders JSON has.
 const HOLDERS: usize = 20;
-
-/// Bounds of a number.
-#[derive(Clone, Debug, Serialize)]
-#[cfg_attr(test, derive(schemars::JsonSchema))]
-struct RangeReport {
-    /// The lower bound.
-    low: u64,
-    /// The upper bound.
-    high: u64,
-    /// What makes them differ; absent where they do not.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    #[cfg_attr(test, schemars(length(min = 1)))]
-    by: Vec<CauseName>,
-}
-
-impl From<&Range> for RangeReport {
-    fn from(range: &Range) -> RangeReport {
-        let mut by: Vec<CauseName> = Vec::new();
-        for cause in range.causes().map(CauseName::from) {
-            if !by.contains(&cause) {
-                by.push(cause);
-            }
-        }
-        RangeReport { low: range.low(), high: range.high(), by }
-    }
-}
-
-impl RangeReport {
-    /// What makes the bounds differ, in words; `None` where they do not.
-    fn causes(&self) -> Option<String> {
-        let words: Vec<&str> = self.by.iter().map(|cause| cause.name()).collect();
-        (!words.is_empty()).then(|| words.join(" and "))
-    }
-}
 
 impl EstimateReport {
     /// The report on an answer.
@@ -311,11 +204,6 @@ impl<S> EstimateReport<S> {
     }
 }
 
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_zero(bytes: &u64) -> bool {
-    *bytes == 0
-}
-
 /// The modules that call each operator without a rule, each once, in order.
 fn unmodelled_in(run: &Run, locations: &Locations<'_>) -> BTreeMap<String, Vec<String>> {
     let modules = |calls: &[u32]| {
@@ -332,111 +220,4 @@ fn unmodelled_in(run: &Run, locations: &Locations<'_>) -> BTreeMap<String, Vec<S
         .map(|(name, calls)| (name.clone(), modules(calls)))
         .filter(|(_, found)| !found.is_empty())
         .collect()
-}
-
-impl SecondPeak {
-    fn of(peaks: TopPeaks) -> Option<SecondPeak> {
-        let second = peaks.second?;
-        let allocated = second.peak.allocated;
-        let saving = peaks.first.peak.allocated.saturating_sub(allocated);
-        Some(SecondPeak { allocated, step: second.step, phase: second.phase.into(), saving })
-    }
-}
-
-impl PeakReport {
-    fn of(phase: &PhaseReport, locations: &Locations<'_>) -> PeakReport {
-        let step = phase.peak.origin;
-        let is_forward_or_backward = phase.phase != Phase::Step;
-        let operator = locations.operator(step).filter(|_| is_forward_or_backward);
-        let has_module = operator.is_some() || step == ADDED_LOSS && is_forward_or_backward;
-        PeakReport {
-            step: phase.step,
-            phase: phase.phase.into(),
-            module: locations.module(step).filter(|_| has_module).map(str::to_owned),
-            op: operator.map(str::to_owned),
-        }
-    }
-}
-
-impl From<&PhaseReport> for PhaseRow {
-    fn from(phase: &PhaseReport) -> PhaseRow {
-        PhaseRow {
-            step: phase.step,
-            phase: phase.phase.into(),
-            allocated: phase.allocated,
-            peak: phase.peak.allocated,
-            reserved: phase.reserved,
-            micro: phase.micro,
-        }
-    }
-}
-
-impl From<Account> for Breakdown {
-    fn from(account: Account) -> Breakdown {
-        let of = |category: CategoryName| account.requested[category.index()];
-        Breakdown {
-            parameters: of(CategoryName::Parameters),
-            gradients: of(CategoryName::Gradients),
-            optimizer: of(CategoryName::Optimizer),
-            activations: of(CategoryName::Activations),
-            inputs: of(CategoryName::Inputs),
-            outputs: of(CategoryName::Outputs),
-            temporary: of(CategoryName::Temporary),
-            workspace: of(CategoryName::Workspace),
-            communication: of(CategoryName::Communication),
-            rounding: account.rounding,
-        }
-    }
-}
-
-impl Breakdown {
-    /// Bytes by category, in the order of JSON; rounding aside.
-    pub fn by_category(&self) -> [(CategoryName, u64); CategoryName::ALL.len()] {
-        CategoryName::ALL.map(|category| {
-            let bytes = match category {
-                CategoryName::Parameters => self.parameters,
-                CategoryName::Gradients => self.gradients,
-                CategoryName::Optimizer => self.optimizer,
-                CategoryName::Activations => self.activations,
-                CategoryName::Inputs => self.inputs,
-                CategoryName::Outputs => self.outputs,
-                CategoryName::Temporary => self.temporary,
-                CategoryName::Workspace => self.workspace,
-                CategoryName::Communication => self.communication,
-            };
-            (category, bytes)
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use vramfit_training::answer::{Cause, Causes};
-
-    use super::*;
-
-    #[test]
-    fn a_range_whose_bounds_differ_has_words_for_every_cause() {
-        let causes = [
-            Cause::UnmodelledOperators(Vec::new()),
-            Cause::GuessedWorkspaces(Vec::new()),
-            Cause::CudnnBenchmark(Vec::new()),
-            Cause::PythonLifetimes,
-            Cause::AddressOrder,
-            Cause::LaterSteps { step: 3 },
-            Cause::ModelFile("a size".to_owned()),
-            Cause::TorchNotMeasured { version: "2.8".to_owned(), cudnn: None },
-            Cause::RanksNotMeasured,
-            Cause::GpuNotMeasured,
-            Cause::CudnnNotMeasured,
-            Cause::CudnnAsked,
-            Cause::CudnnTabulated { version: "9.19.0".to_owned() },
-        ];
-        for cause in causes {
-            let causes = Causes::of([cause]).expect("one cause");
-            let words = RangeReport::from(&Range::Spread { low: 1, high: 2, causes }).causes();
-            assert!(words.is_some_and(|words| !words.is_empty()));
-        }
-        assert_eq!(RangeReport::from(&Range::Single(1)).causes(), None);
-    }
 }

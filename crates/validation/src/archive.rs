@@ -6,9 +6,10 @@ use std::path::PathBuf;
 use vramfit_training::Run;
 
 use crate::difference;
-use crate::estimate::{difference_from, simulate, simulate_from};
+use crate::estimate::difference_from;
 use crate::measured::{Case, folder, measured, trace};
 use crate::recordings::Result;
+use crate::simulation::{simulate, simulate_from};
 
 /// The archive of a case's model: the one for its sequence length if there is one, because torch.export fixes the length of
 /// a recurrent layer's input.

@@ -13,9 +13,9 @@ use vramfit_graph::bind::{Bound, BoundStep, Value};
 use vramfit_training::{Loop, record};
 
 use crate::difference::{Event, recorded_events};
-use crate::estimate::with_bound;
 use crate::measured::{RecordedTrace, measured, read_compressed};
 use crate::recordings::Result;
+use crate::simulation::with_bound;
 
 #[derive(Deserialize)]
 struct Traced {

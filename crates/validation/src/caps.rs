@@ -6,9 +6,9 @@ use vramfit_allocator::Settings;
 use vramfit_training::answer::Verdict;
 use vramfit_training::{Phase, Run, address_orders};
 
-use crate::estimate::with_program;
 use crate::measured::{Trial, measured};
 use crate::recordings::Result;
+use crate::simulation::with_program;
 
 /// A measured run under a cap and the simulated one.
 #[derive(Clone, Debug)]

@@ -10,9 +10,10 @@ use vramfit_readers::read_file;
 use vramfit_training::Run;
 use vramfit_training::answer::{Device, Runs};
 
-use crate::estimate::{capture_of, choices};
+use crate::case_settings::choices;
 use crate::measured::{folder, measured, read_compressed};
 use crate::recordings::Result;
+use crate::simulation::capture_of;
 
 #[derive(Debug, Deserialize)]
 struct Searches {

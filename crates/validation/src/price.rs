@@ -7,9 +7,9 @@ use serde::Deserialize;
 use vramfit_catalogue::Catalogue;
 use vramfit_price::{CostModel, StepTime};
 
-use crate::estimate::with_bound;
 use crate::measured::{Case, CaseSettings, folder, read_compressed};
 use crate::recordings::Result;
+use crate::simulation::with_bound;
 use crate::statistics::median;
 
 /// Measured times whose ratio is below this count as equal: their order is not judged.

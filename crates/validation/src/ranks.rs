@@ -4,9 +4,10 @@ use vramfit_allocator::Settings;
 use vramfit_catalogue::Catalogue;
 use vramfit_training::answer::{Device, Scenarios};
 
-use crate::estimate::{overview, with_bound};
+use crate::estimate::overview;
 use crate::measured::measured;
 use crate::recordings::Result;
+use crate::simulation::with_bound;
 
 /// The part of the cases that the rules were written with.
 const LISTED: u32 = 5;

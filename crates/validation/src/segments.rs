@@ -5,8 +5,8 @@ use std::fmt::Write;
 use vramfit_allocator::SegmentAction;
 use vramfit_training::Run;
 
-use crate::estimate::simulate;
 use crate::measured::{RecordedTrace, measured, trace};
+use crate::simulation::simulate;
 
 const MIB: f64 = 1_048_576.0;
 

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use vramfit_catalogue::Catalogue;
 use vramfit_price::CostModel;
 
-use crate::estimate::with_bound_from;
 use crate::measured::{Case, CaseSettings, folder};
 use crate::recordings::Result;
+use crate::simulation::with_bound_from;
 use crate::statistics::median;
 
 #[derive(Debug, Deserialize)]

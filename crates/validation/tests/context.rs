@@ -4,8 +4,8 @@
 
 use vramfit_catalogue::Catalogue;
 use vramfit_training::answer::STREAMS;
-use vramfit_validation::estimate::simulate;
 use vramfit_validation::measured::measured;
+use vramfit_validation::simulation::simulate;
 
 const MIB: i64 = 1 << 20;
 const ALLOWED: i64 = 30 * MIB;

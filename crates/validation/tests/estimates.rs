@@ -3,8 +3,8 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 
 use vramfit_validation::difference::{agreement, agreement_up_to_workspaces};
-use vramfit_validation::estimate::simulate;
 use vramfit_validation::measured::{measured, trace};
+use vramfit_validation::simulation::simulate;
 
 /// Cases whose requests are known to differ: under its own checkpointing T5 makes a mask of zeros require a gradient, which
 /// a capture without it does not show; BLOOM's GELU is a function with a backward of its own, which a capture does not have;

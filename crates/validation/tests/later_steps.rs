@@ -7,8 +7,8 @@ use vramfit_catalogue::Catalogue;
 use vramfit_eager::machine::H200;
 use vramfit_training::answer::{Device, Scenarios};
 use vramfit_training::{Loop, record};
-use vramfit_validation::estimate::with_bound;
 use vramfit_validation::measured::measured;
+use vramfit_validation::simulation::with_bound;
 
 /// More than a run is followed.
 const MANY: u32 = 23;

@@ -7,8 +7,8 @@ use std::collections::HashMap;
 use vramfit_eager::memory::Entry;
 use vramfit_training::Run;
 use vramfit_validation::difference::agreement;
-use vramfit_validation::estimate::simulate;
 use vramfit_validation::measured::{RecordedTrace, measured, trace};
+use vramfit_validation::simulation::simulate;
 
 /// Cases whose requests are known to differ: `static_graph` is not simulated; the others differ on one GPU too, where workspaces are
 /// guessed, and where checkpoints turn a cache off that the capture has on.

@@ -10,8 +10,8 @@ use vramfit_training::optimizer::{Implementation, Kind, Recipe};
 use vramfit_training::script::{Action, OptimizerSetup, Pass, Script};
 use vramfit_training::shortcuts::Shortcuts;
 use vramfit_training::{Loop, Phase, PhaseReport, Program, record, record_script, training_loop};
-use vramfit_validation::estimate::with_bound;
 use vramfit_validation::measured::measured;
+use vramfit_validation::simulation::with_bound;
 
 fn phases(program: &Program, settings: Settings) -> Vec<PhaseReport> {
     program.run(settings, SimulatedDriver::in_process(u64::MAX)).phases

@@ -9,9 +9,10 @@ use vramfit_graph::layout::Layout;
 use vramfit_graph::model::TensorId;
 
 use super::engine::Recompute;
+use super::node::is_input;
 use super::offload::HostCopies;
 use super::{Context, Edge, KeptResults, ResultKind, Saved, Tensor};
-use crate::memory::{SharedMemory, Storage};
+use crate::memory::SharedMemory;
 
 /// One run through a checkpointed region.
 #[derive(Debug)]
@@ -272,14 +273,4 @@ fn mute_before_last(frame: &Frame, step: u32, function: u32, memory: &SharedMemo
     if last.step == step && last.function == function + 1 && !last.saves_result {
         memory.borrow_mut().set_muted(true);
     }
-}
-
-/// Whether a saved tensor is one of the function's inputs.
-pub(super) fn is_input(inputs: &[Option<&Tensor>], tensor: &Tensor) -> bool {
-    let same = |one: &Rc<Storage>, other: &Rc<Storage>| Rc::ptr_eq(one, other);
-    inputs.iter().flatten().any(|input| match (input.storage(), tensor.storage()) {
-        (Some(one), Some(other)) => same(one, other),
-        (None, None) => true,
-        _ => false,
-    })
 }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 
 use super::{Context, Packed, Tensor};
+use crate::memory::Storage;
 use vramfit_graph::layout::Layout;
 
 /// Gradients going into or coming out of a node; `None` is undefined.
@@ -13,6 +14,16 @@ pub type Gradients = SmallVec<[Option<Tensor>; 4]>;
 
 /// Saved tensors of a node; `None` where not needed.
 pub type Saved = SmallVec<[Option<Tensor>; 4]>;
+
+/// Whether a saved tensor is one of the function's inputs.
+pub(super) fn is_input(inputs: &[Option<&Tensor>], tensor: &Tensor) -> bool {
+    let same = |one: &Rc<Storage>, other: &Rc<Storage>| Rc::ptr_eq(one, other);
+    inputs.iter().flatten().any(|input| match (input.storage(), tensor.storage()) {
+        (Some(one), Some(other)) => same(one, other),
+        (None, None) => true,
+        _ => false,
+    })
+}
 
 /// The backward function of a node.
 pub trait Backward: std::fmt::Debug {

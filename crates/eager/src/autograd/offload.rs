@@ -9,7 +9,7 @@ use std::rc::Rc;
 use smallvec::SmallVec;
 use vramfit_graph::layout::Layout;
 
-use super::checkpoint::is_input;
+use super::node::is_input;
 use super::{Saved, Tensor};
 use crate::memory::SharedMemory;
 

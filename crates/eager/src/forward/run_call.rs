@@ -25,7 +25,7 @@ pub(super) fn run_call(
     scenario: Scenario,
 ) -> Outcome {
     let is_in_place = facts.effect.is_in_place();
-    let launch = if !is_in_place && is_only_view(call) { Launch::Nothing } else { facts.launch };
+    let launch = if !is_in_place && call.makes_only_views() { Launch::Nothing } else { facts.launch };
     let outcome = match facts.memory {
         MemoryRule::Modelled(rule) => rule(context, call),
         MemoryRule::NotModelled => Err(Unmodelled),
@@ -60,10 +60,4 @@ pub(super) fn returns_arguments<Results: AsRef<[Option<TensorId>]>>(
 /// A tensor in host memory, as it was captured.
 pub(super) fn on_host(captured: &BoundTensor) -> Tensor {
     Tensor::on_host(Layout { dtype: captured.dtype, shape: captured.shape.clone(), strides: captured.strides.clone() })
-}
-
-/// Whether all results of a call are views.
-pub(super) fn is_only_view(call: &Call<'_>) -> bool {
-    let mut results = call.captured.iter().flatten().peekable();
-    results.peek().is_some() && results.all(|result| result.is_view)
 }

@@ -7,7 +7,6 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 use vramfit_graph::model::TensorId;
 
-use super::run_call::is_only_view;
 use crate::autograd::{Backward, Context, Edge, Gradients, Node, Saved, Tensor};
 use crate::operators::Call;
 
@@ -194,7 +193,7 @@ pub(super) fn unmodelled(
         .collect();
     let given: Vec<&Tensor> = inputs.iter().flatten().copied().collect();
     let most = Most::of(name, &given, &results, greatest_number(call.arguments));
-    let is_only_view = !is_in_place && is_only_view(call);
+    let is_only_view = !is_in_place && call.makes_only_views();
     let is_upper = scenario == Scenario::Upper && !is_only_view;
     if is_upper {
         context.use_blas_lt();

@@ -265,7 +265,7 @@ fn instance_norm(context: &mut Context, call: &Call<'_>) -> Outcome {
     let &[batch, channels, ..] = input.shape() else { return Err(Unmodelled) };
     let uses_input = call.bool(5)?;
     let repeat = |context: &mut Context, index: usize| {
-        call.optional_tensor(index).map(|tensor| super::joining::repeated(context, tensor, &[batch]))
+        call.optional_tensor(index).map(|tensor| super::rearranging::repeated(context, tensor, &[batch]))
     };
     let weight = repeat(context, 1);
     let bias = repeat(context, 2);

@@ -26,6 +26,12 @@ pub struct Call<'a> {
 }
 
 impl Call<'_> {
+    /// Whether all results are views.
+    pub(crate) fn makes_only_views(&self) -> bool {
+        let mut results = self.captured.iter().flatten().peekable();
+        results.peek().is_some() && results.all(|result| result.is_view)
+    }
+
     /// The tensor that is argument `index`.
     pub fn tensor(&self, index: usize) -> Result<&Tensor, Unmodelled> {
         self.optional_tensor(index).ok_or(Unmodelled)

@@ -8,9 +8,10 @@ use vramfit_graph::model::{Operator as ModelOperator, OperatorId};
 use super::facts::{Facts, Operator};
 use super::unknown::{UNKNOWN, UNKNOWN_IN_PLACE};
 use super::{
-    activation, attention, batch_norm, bitsandbytes, convolution, copy, counting, derivatives, dropout, embedding,
-    factory, foreach, group_norm, indexing, joining, linear_algebra, loss, normalization, padding, pointwise, pooling,
-    product, recurrent, reduction, resize, sampling, script, softmax, spectral, view, vision, weight_norm, windows,
+    activation, attention, batch_norm, bitsandbytes, complex_numbers, convolution, copy, counting, derivatives,
+    dropout, embedding, factory, foreach, group_norm, indexing, joining, linear_algebra, loss, normalization, padding,
+    pointwise, pooling, product, rearranging, recurrent, reduction, resize, sampling, script, softmax, spectral, view,
+    vision, weight_norm, windows,
 };
 
 /// What is not in the table comes first.
@@ -20,6 +21,7 @@ const FAMILIES: &[&[Operator]] = &[
     attention::OPERATORS,
     batch_norm::OPERATORS,
     bitsandbytes::OPERATORS,
+    complex_numbers::OPERATORS,
     convolution::OPERATORS,
     copy::OPERATORS,
     counting::OPERATORS,
@@ -40,6 +42,7 @@ const FAMILIES: &[&[Operator]] = &[
     pointwise::comparison_entries::OPERATORS,
     pooling::OPERATORS,
     product::OPERATORS,
+    rearranging::OPERATORS,
     recurrent::OPERATORS,
     reduction::OPERATORS,
     resize::OPERATORS,

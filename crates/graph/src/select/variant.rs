@@ -66,8 +66,7 @@ pub fn choose<'a>(
 
 /// The real floating-point types among these: those that `.to(dtype)` casts.
 fn floating_dtypes(dtypes: impl Iterator<Item = Dtype>) -> BTreeSet<Dtype> {
-    let is_complex = |dtype: &Dtype| matches!(dtype, Dtype::Complex64 | Dtype::Complex128);
-    dtypes.filter(|dtype| dtype.is_differentiable() && !is_complex(dtype)).collect()
+    dtypes.filter(|dtype| dtype.is_differentiable() && !dtype.is_complex()).collect()
 }
 
 fn name(precision: Precision, mode: Mode) -> String {

@@ -4,6 +4,7 @@
 //! The text becomes a tree of modules (`document`, `call`, `layers`); the tree is run once for each precision and mode
 //! without values (`tape`, `run`), and what it would have called is the model.
 
+mod arguments;
 mod assemble;
 mod call;
 mod dimension;

@@ -1,7 +1,8 @@
 //! The tree of modules that a sketch describes, and how their forward passes run.
 
+use super::arguments::{Given, Kind, Made};
 use super::error::{Fault, SketchError};
-use super::tape::{Given, Kind, Made, Tape, Tensor, drop_in_order};
+use super::tape::{Tape, Tensor, drop_in_order};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Mode, Step};
 

@@ -6,11 +6,12 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
+use super::arguments::{Given, Kind, Made, tensors_of};
 use super::dimension::{Dimension, row_major, shape_text};
 use super::tables::Tables;
 use vramfit_eager::operators::{self, Autocast};
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::model::{self, Argument, Call, Cast, MemoryFormat, Mode, Precision, Step, TensorId, Type};
+use vramfit_graph::model::{self, Argument, Call, Cast, Mode, Precision, Step, TensorId, Type};
 
 /// Type, layout and storage of a tensor.
 #[derive(Clone, Debug)]
@@ -101,67 +102,9 @@ impl Tensor {
     }
 }
 
-/// An argument of a call.
-#[derive(Clone)]
-pub(super) enum Given {
-    Tensor(Tensor),
-    Tensors(Vec<Tensor>),
-    Int(Dimension),
-    Ints(Vec<Dimension>),
-    Plain(Argument),
-}
-
-pub(super) fn ints(values: &[i64]) -> Given {
-    Given::Ints(values.iter().copied().map(Dimension::from).collect())
-}
-
-pub(super) fn int(value: i64) -> Given {
-    Given::Int(value.into())
-}
-
-pub(super) fn boolean(value: bool) -> Given {
-    Given::Plain(Argument::Bool(value))
-}
-
-pub(super) fn float(value: f64) -> Given {
-    Given::Plain(Argument::Float(value))
-}
-
-pub(super) fn contiguous() -> Given {
-    Given::Plain(Argument::MemoryFormat(MemoryFormat::Contiguous))
-}
-
-/// The tensor, or Python's `None`.
-pub(super) fn maybe(tensor: Option<Tensor>) -> Given {
-    tensor.map_or(Given::Plain(Argument::None), Given::Tensor)
-}
-
-/// The element type of a result.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// That of the first tensor.
-    First,
-    /// The widest among the tensors.
-    Promoted,
-    /// This.
-    Exactly(Dtype),
-}
-
-/// A result of a call.
-pub(super) struct Made {
-    pub(super) kind: Kind,
-    pub(super) shape: Vec<Dimension>,
-    pub(super) strides: Option<Vec<Dimension>>,
-}
-
-impl Made {
-    pub(super) fn contiguous(shape: Vec<Dimension>) -> Made {
-        Made { kind: Kind::First, shape, strides: None }
-    }
-
-    pub(super) fn like(tensor: &Tensor) -> Made {
-        Made { kind: Kind::First, shape: tensor.shape().to_vec(), strides: tensor.strides() }
-    }
+/// Drops them, the first one first.
+pub(super) fn drop_in_order(tensors: impl IntoIterator<Item = Tensor>) {
+    tensors.into_iter().for_each(drop);
 }
 
 impl Tape {
@@ -444,14 +387,6 @@ pub(super) struct Finished {
     pub(super) held: Vec<TensorId>,
 }
 
-fn tensors_of(given: &[Given]) -> impl Iterator<Item = &Tensor> {
-    given.iter().flat_map(|argument| match argument {
-        Given::Tensor(tensor) => std::slice::from_ref(tensor),
-        Given::Tensors(tensors) => tensors.as_slice(),
-        _ => &[],
-    })
-}
-
 fn wider(left: Dtype, right: Dtype) -> Dtype {
     match (left.bytes(), right.bytes()) {
         (left_bytes, right_bytes) if left_bytes > right_bytes => left,
@@ -459,9 +394,4 @@ fn wider(left: Dtype, right: Dtype) -> Dtype {
         _ if left == right => left,
         _ => Dtype::Float32,
     }
-}
-
-/// Lets go of them, the first one first.
-pub(super) fn drop_in_order(tensors: impl IntoIterator<Item = Tensor>) {
-    tensors.into_iter().for_each(drop);
 }

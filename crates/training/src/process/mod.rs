@@ -5,35 +5,35 @@ mod average;
 mod hooks;
 pub(crate) mod moves;
 mod names;
+mod passes;
+mod placement;
 mod quantized;
 mod ranks;
 mod recorded;
 mod scaled_loss;
+mod weights;
 
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use vramfit_cudnn::Scenario;
-use vramfit_eager::autograd::{Context, Tensor, Thread, Visits, engine};
-use vramfit_eager::forward::{Forward, Instant, Missing, Passes, UnknownModule, frozen_weights, regions_keeping};
+use vramfit_eager::autograd::{Context, Tensor, Visits};
+use vramfit_eager::forward::{Missing, UnknownModule};
 use vramfit_eager::machine::Machine;
-use vramfit_eager::memory::{ADDED_LOSS, Category, Memory, OUTSIDE_MODEL};
+use vramfit_eager::memory::{Memory, OUTSIDE_MODEL};
 
 use crate::optimizer::clip::clip_grad_norm;
 use crate::optimizer::scaler::GradScaler;
 use crate::optimizer::{Group, Optimizer, Parameter};
 use crate::program::{Mark, MicroBatchRun, Position, Program, Repeat};
 use crate::report::Phase;
-use crate::script::{Action, Name, Parallel, Pass, Script};
-use added_loss::added_loss;
+use crate::script::{Action, Script};
 use average::AveragedModel;
 use hooks::Hooks;
-use moves::{Tensors, move_inputs, move_model, share_model};
 use names::Names;
+pub(crate) use passes::{LivePass, Rebinding, shared};
+use ranks::Rank;
 pub use ranks::Traffic;
-use ranks::{Rank, Replica, shard};
-use scaled_loss::{Scaling, scaled};
 
 /// Journal entries that are reserved for each step of a captured pass: a transformer makes as many in two training steps.
 const REQUESTS_PER_STEP: usize = 6;
@@ -66,41 +66,6 @@ pub(crate) struct Process<'s> {
     step: Option<u32>,
     micro_batch: Option<u32>,
     next_micro_batch: u32,
-}
-
-/// A captured pass with the tensors that the script holds for it.
-pub(crate) struct LivePass<'s> {
-    shared: Passes<'s>,
-    /// Weights, inputs and targets, by id.
-    pub tensors: Tensors,
-    pub names: Names,
-    /// The target of an added loss.
-    pub classes: Option<Tensor>,
-    /// Whether inputs are copied to the GPU within each step.
-    pub has_fresh_inputs: bool,
-    has_run: bool,
-    missing: Missing,
-}
-
-/// Where a pass binds a name for the first time: a later step frees there what the name held.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Rebinding {
-    pub pass: usize,
-    pub name: Name,
-    /// How many requests came before it.
-    pub entry: usize,
-    /// How many side events came before it.
-    pub side_event: usize,
-}
-
-/// What every run of a pass shares.
-pub(crate) fn shared<'s>(pass: &Pass<'s>, scenario: Scenario) -> Result<Passes<'s>, UnknownModule> {
-    let regions = regions_keeping(pass.bound, &pass.checkpoint, pass.kept_results)?;
-    let frozen = frozen_weights(pass.bound, &pass.frozen)?;
-    if let Parallel::Sharded(settings) = &pass.parallel {
-        ranks::sharded_modules(pass.bound, settings)?;
-    }
-    Passes::new(pass.bound, regions, scenario).with_frozen(frozen).with_loss_head(pass.loss_head)
 }
 
 impl<'s> Process<'s> {
@@ -292,176 +257,6 @@ impl<'s> Process<'s> {
             continued: None,
             answers_steady_state: true,
         }
-    }
-
-    fn move_model(&mut self, model: usize) {
-        let mut first: Option<usize> = None;
-        for (index, pass) in self.script.passes.iter().enumerate().filter(|(_, pass)| pass.model == model) {
-            match first {
-                None => {
-                    let LivePass { shared, tensors, .. } = &mut self.passes[index];
-                    let (frozen, table) = (shared.frozen(), &mut self.quantization_table);
-                    self.parameters[model] = move_model(pass.bound, &mut self.context, tensors, frozen, table);
-                    let weights = pass.bound.model.parameters.iter().enumerate();
-                    let trained = weights.filter(|(_, weight)| !frozen.contains(&weight.tensor));
-                    self.numbers[model] = trained.map(|(number, _)| number).collect();
-                    first = Some(index);
-                }
-                Some(first) => {
-                    let (before, after) = self.passes.split_at_mut(index);
-                    share_model(pass.bound, &mut self.context, &before[first].tensors, &mut after[0].tensors);
-                }
-            }
-        }
-    }
-
-    /// The pass that brings a model's weights.
-    fn first_pass(&self, model: usize) -> Option<usize> {
-        self.script.passes.iter().position(|pass| pass.model == model)
-    }
-
-    fn replicate(&mut self, model: usize) {
-        let Some(index) = self.first_pass(model) else { return };
-        let pass = &self.script.passes[index];
-        let Parallel::Replicated(settings) = &pass.parallel else { return };
-        let count = pass.bound.model.parameters.len();
-        let states = &self.passes[index].tensors[..count + pass.bound.model.buffers.len()];
-        let buffers = states[count..].iter().flatten().cloned().collect();
-        let states: Vec<Tensor> = states.iter().flatten().cloned().collect();
-        let replica = Replica::new(&mut self.context, settings.clone(), &states, buffers, &self.parameters[model]);
-        self.context.communicators = 1;
-        self.ranks[model] = Some(Rank::Replica(replica));
-    }
-
-    fn shard(&mut self, model: usize) {
-        let Some(index) = self.first_pass(model) else { return };
-        let pass = &self.script.passes[index];
-        let Parallel::Sharded(settings) = &pass.parallel else { return };
-        let LivePass { shared, tensors, .. } = &mut self.passes[index];
-        let frozen = shared.frozen();
-        let (parameters, shards) = shard(pass.bound, &mut self.context, tensors, frozen, settings);
-        let weights = pass.bound.model.parameters.iter().enumerate();
-        self.numbers[model] =
-            weights.filter(|(_, weight)| !frozen.contains(&weight.tensor)).map(|(number, _)| number).collect();
-        self.parameters[model] = parameters;
-        self.context.communicators = if settings.copies > 1 { 2 } else { 1 };
-        self.ranks[model] = Some(Rank::Shards(Rc::new(shards)));
-    }
-
-    fn move_inputs(&mut self, pass: usize, micro_batches: u32) {
-        let Pass { bound, parallel, .. } = &self.script.passes[pass];
-        let cast_to = match parallel {
-            Parallel::Sharded(settings) => settings.param_dtype,
-            _ => None,
-        };
-        let tensors = &mut self.passes[pass].tensors;
-        for inputs in [&bound.model.inputs, &bound.model.targets] {
-            move_inputs(bound, &mut self.context, tensors, inputs, micro_batches, cast_to);
-        }
-    }
-
-    fn forward(&mut self, index: usize, divides_loss: bool) {
-        let Process { script, context, passes, rebindings, ranks, .. } = self;
-        let bound = script.passes[index].bound;
-        let rank = &mut ranks[script.passes[index].model];
-        let kind = script.passes[index].loss;
-        let LivePass { shared, tensors, names, classes, has_run, missing, .. } = &mut passes[index];
-        let is_first = !std::mem::replace(has_run, true);
-        let mut note_binding = |context: &Context, name| {
-            if is_first {
-                let memory = context.memory().borrow();
-                let (entry, side_event) = (memory.journal().len(), memory.side_events().len());
-                rebindings.push(Rebinding { pass: index, name, entry, side_event });
-            }
-        };
-        let mut uncovered = Missing::new();
-        context.set_thread(Thread::Main);
-        context.set_grad(bound.variant.has_grad);
-        context.offload.set(script.passes[index].offload);
-        if let Some(rank) = rank.as_mut() {
-            rank.before_forward(context);
-        }
-        let mut forward = Forward::new(shared, tensors);
-        if let Some(Rank::Shards(shards)) = rank {
-            forward.hooks = Some(Rc::<ranks::Shards>::clone(shards));
-        }
-        forward.run(context, |context, tensors, instant| match instant {
-            Instant::ModelReturned => {
-                names.bind_outputs(bound, tensors);
-                note_binding(context, Name::Outputs);
-            }
-            Instant::LossMade => {
-                // The script gives the loss no other name: undivided, only the model's outputs may still hold it.
-                let whole = match bound.variant.loss {
-                    Some(id) => tensors[id.0 as usize].take(),
-                    None => {
-                        context.memory().borrow_mut().set_origin(ADDED_LOSS);
-                        let returned = bound.variant.outputs.iter().filter_map(|id| tensors[id.0 as usize].as_ref());
-                        added_loss(context, kind, returned, classes).unwrap_or_else(|name| {
-                            uncovered.entry(name.to_owned()).or_default().push(OUTSIDE_MODEL);
-                            None
-                        })
-                    }
-                };
-                match whole {
-                    Some(whole) if divides_loss => {
-                        let divided = scaled(context, &whole, Scaling::ByNumber);
-                        drop(whole);
-                        names.bind_loss(Some(divided));
-                    }
-                    whole => names.bind_loss(whole),
-                }
-                note_binding(context, Name::Loss);
-            }
-        });
-        context.offload.set(None);
-        uncovered.append(&mut forward.missing);
-        names.bind_kept(bound, &forward.tensors);
-        note_binding(context, Name::Kept);
-        drop(forward);
-        *missing = uncovered;
-    }
-
-    fn backward(&mut self, index: usize, scaler: Option<usize>) {
-        let Process { script, context, passes, parameters, optimizers, hooks, scalers, ranks, .. } = self;
-        let model = script.passes[index].model;
-        let LivePass { shared, tensors, names, missing, .. } = &mut passes[index];
-        let Some(loss) = names.loss().cloned() else { return };
-        context.set_grad(true);
-        // The scaled loss has no name in the script: it lives as long as the call of `backward`.
-        let loss = match scaler {
-            Some(scaler) => {
-                let scale = scalers[scaler].scale(context);
-                context.memory().borrow_mut().set_category(Category::Temporary);
-                scaled(context, &loss, Scaling::ByTensor(scale))
-            }
-            None => loss,
-        };
-        let Some(edge) = loss.edge().cloned() else { return };
-        context.memory().borrow_mut().set_category(Category::Temporary);
-        let gradient = context.empty(loss.shared_layout());
-        context.set_thread(Thread::Backward);
-        let hooked = hooks::Hooked::install(context, &hooks[model], &mut parameters[model], optimizers);
-        if let Some(Rank::Replica(replica)) = &ranks[model] {
-            context.gradient_hook = replica.hook();
-        }
-        engine::run_recomputing(context, &edge, gradient.clone(), &|context, frame| {
-            Forward::new(shared, tensors).run_again(context, frame);
-        });
-        if let Some(rank) = &ranks[model] {
-            rank.after_backward(context);
-            context.gradient_hook = None;
-        }
-        if let Some(hooked) = hooked {
-            (parameters[model], *optimizers) = hooked.remove(context);
-        }
-        context.set_thread(Thread::Main);
-        for (operator, mut steps) in context.take_unmodelled() {
-            missing.entry(operator).or_default().append(&mut steps);
-        }
-        drop(gradient);
-        drop(edge);
-        drop(loss);
     }
 
     /// An optimizer's groups, with the positions of their weights in `parameters`; weights that are frozen are left out.

@@ -1,14 +1,17 @@
 //! Entries of arithmetic, selection and clamping.
 
-use vramfit_graph::dtype::Dtype;
-
 use super::super::facts::*;
-use super::{FAMILY, IN_PLACE, binary, clamp, formula, unary};
+use super::{FAMILY, IN_PLACE, binary, binary_formulas, clamp, formula, unary};
 
 pub(in crate::operators) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.linalg_cross.default"],
-        Facts { memory: Modelled(new!(binary::CROSS)), keeps: Keeps::Inputs, autocast: Autocast::Unchanged, ..FAMILY },
+        Facts {
+            memory: Modelled(new!(binary_formulas::CROSS)),
+            keeps: Keeps::Inputs,
+            autocast: Autocast::Unchanged,
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten.add.Scalar"],
@@ -98,8 +101,12 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
         &["aten.mul.Scalar", "aten.mul.Tensor"],
         Facts {
             memory: Modelled(|context, call| {
-                let is_complex = matches!(call.result(0)?.dtype, Dtype::Complex64 | Dtype::Complex128);
-                formula::run(context, call, if is_complex { &binary::MUL_COMPLEX } else { &binary::MUL })
+                let is_complex = call.result(0)?.dtype.is_complex();
+                formula::run(
+                    context,
+                    call,
+                    if is_complex { &binary_formulas::MUL_COMPLEX } else { &binary_formulas::MUL },
+                )
             }),
             time: Time::moves("mul", Extent::Larger),
             keeps: Keeps::Inputs,
@@ -112,7 +119,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.mul_.Scalar", "aten.mul_.Tensor"],
         Facts {
-            memory: Modelled(in_place!(binary::MUL)),
+            memory: Modelled(in_place!(binary_formulas::MUL)),
             time: Time::moves("mul", Extent::Larger),
             keeps: Keeps::Inputs,
             promotion: Promotion::Widest,
@@ -124,8 +131,12 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
         &["aten.multiply.Scalar", "aten.multiply.Tensor"],
         Facts {
             memory: Modelled(|context, call| {
-                let is_complex = matches!(call.result(0)?.dtype, Dtype::Complex64 | Dtype::Complex128);
-                formula::run(context, call, if is_complex { &binary::MUL_COMPLEX } else { &binary::MUL })
+                let is_complex = call.result(0)?.dtype.is_complex();
+                formula::run(
+                    context,
+                    call,
+                    if is_complex { &binary_formulas::MUL_COMPLEX } else { &binary_formulas::MUL },
+                )
             }),
             samples: Samples::Product,
             ..FAMILY
@@ -133,12 +144,12 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.multiply_.Scalar", "aten.multiply_.Tensor"],
-        Facts { memory: Modelled(in_place!(binary::MUL)), samples: Samples::Product, ..IN_PLACE },
+        Facts { memory: Modelled(in_place!(binary_formulas::MUL)), samples: Samples::Product, ..IN_PLACE },
     ),
     Operator::new(
         &["aten.div.Scalar", "aten.div.Tensor"],
         Facts {
-            memory: Modelled(new!(binary::DIV)),
+            memory: Modelled(new!(binary_formulas::DIV)),
             time: Time::moves("div", Extent::Larger),
             keeps: Keeps::Inputs,
             promotion: Promotion::Widest,
@@ -150,7 +161,11 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
         &["aten.div.Scalar_mode", "aten.div.Tensor_mode"],
         Facts {
             memory: Modelled(|context, call| {
-                formula::run(context, call, if call.is_none(2) { &binary::DIV } else { &binary::DIV_ROUNDED })
+                formula::run(
+                    context,
+                    call,
+                    if call.is_none(2) { &binary_formulas::DIV } else { &binary_formulas::DIV_ROUNDED },
+                )
             }),
             time: Time::moves("div", Extent::Larger),
             keeps: Keeps::Inputs,
@@ -161,7 +176,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.div_.Scalar", "aten.div_.Tensor"],
         Facts {
-            memory: Modelled(in_place!(binary::DIV)),
+            memory: Modelled(in_place!(binary_formulas::DIV)),
             time: Time::moves("div", Extent::Larger),
             keeps: Keeps::Inputs,
             promotion: Promotion::Widest,
@@ -180,25 +195,29 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.divide.Scalar", "aten.divide.Tensor"],
-        Facts { memory: Modelled(new!(binary::DIV)), samples: Samples::Quotient, ..FAMILY },
+        Facts { memory: Modelled(new!(binary_formulas::DIV)), samples: Samples::Quotient, ..FAMILY },
     ),
     Operator::new(
         &["aten.divide.Scalar_mode", "aten.divide.Tensor_mode"],
         Facts {
             memory: Modelled(|context, call| {
-                formula::run(context, call, if call.is_none(2) { &binary::DIV } else { &binary::DIV_ROUNDED })
+                formula::run(
+                    context,
+                    call,
+                    if call.is_none(2) { &binary_formulas::DIV } else { &binary_formulas::DIV_ROUNDED },
+                )
             }),
             ..FAMILY
         },
     ),
     Operator::new(
         &["aten.divide_.Scalar", "aten.divide_.Tensor"],
-        Facts { memory: Modelled(in_place!(binary::DIV)), samples: Samples::Quotient, ..IN_PLACE },
+        Facts { memory: Modelled(in_place!(binary_formulas::DIV)), samples: Samples::Quotient, ..IN_PLACE },
     ),
     Operator::new(
         &["aten.true_divide.Scalar", "aten.true_divide.Tensor"],
         Facts {
-            memory: Modelled(new!(binary::DIV)),
+            memory: Modelled(new!(binary_formulas::DIV)),
             promotion: Promotion::Widest,
             samples: Samples::Quotient,
             ..FAMILY
@@ -207,7 +226,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.true_divide_.Scalar", "aten.true_divide_.Tensor"],
         Facts {
-            memory: Modelled(in_place!(binary::DIV)),
+            memory: Modelled(in_place!(binary_formulas::DIV)),
             promotion: Promotion::Widest,
             samples: Samples::Quotient,
             ..IN_PLACE
@@ -215,7 +234,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.xlogy.Tensor"],
-        Facts { memory: Modelled(new!(binary::XLOGY)), promotion: Promotion::Widest, ..FAMILY },
+        Facts { memory: Modelled(new!(binary_formulas::XLOGY)), promotion: Promotion::Widest, ..FAMILY },
     ),
     Operator::new(
         &["aten.xlogy.Scalar_Other", "aten.xlogy.Scalar_Self", "aten.remainder.Scalar_Tensor"],
@@ -234,7 +253,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.fmax.default", "aten.fmin.default"],
-        Facts { memory: Modelled(new!(binary::FMAX)), ..FAMILY },
+        Facts { memory: Modelled(new!(binary_formulas::FMAX)), ..FAMILY },
     ),
     Operator::new(
         &["aten.pow.Scalar"],
@@ -304,7 +323,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.maximum.default", "aten.minimum.default"],
         Facts {
-            memory: Modelled(new!(binary::MAXIMUM)),
+            memory: Modelled(new!(binary_formulas::MAXIMUM)),
             time: Time::moves("add", Extent::Larger),
             promotion: Promotion::Widest,
             ..FAMILY
@@ -313,7 +332,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.max.other", "aten.min.other"],
         Facts {
-            memory: Modelled(new!(binary::MAXIMUM)),
+            memory: Modelled(new!(binary_formulas::MAXIMUM)),
             launch: Launch::LocalMemoryAndStack,
             time: Time::moves("add", Extent::Larger),
             promotion: Promotion::Widest,
@@ -326,7 +345,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.fmod.Tensor", "aten.remainder.Tensor"],
-        Facts { memory: Modelled(new!(binary::FMOD)), promotion: Promotion::Widest, ..FAMILY },
+        Facts { memory: Modelled(new!(binary_formulas::FMOD)), promotion: Promotion::Widest, ..FAMILY },
     ),
     Operator::new(
         &["aten.fmod_.Scalar", "aten.remainder_.Scalar"],
@@ -334,12 +353,12 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.hypot.default"],
-        Facts { memory: Modelled(new!(binary::HYPOT)), promotion: Promotion::Widest, ..FAMILY },
+        Facts { memory: Modelled(new!(binary_formulas::HYPOT)), promotion: Promotion::Widest, ..FAMILY },
     ),
     Operator::new(
         &["aten.lerp.Scalar"],
         Facts {
-            memory: Modelled(new!(binary::LERP)),
+            memory: Modelled(new!(binary_formulas::LERP)),
             time: Time::moves("add", Extent::Larger),
             promotion: Promotion::Widest,
             ..FAMILY
@@ -348,7 +367,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.lerp.Tensor"],
         Facts {
-            memory: Modelled(new!(binary::LERP_TENSOR)),
+            memory: Modelled(new!(binary_formulas::LERP_TENSOR)),
             time: Time::moves("add", Extent::Larger),
             promotion: Promotion::Widest,
             ..FAMILY
@@ -357,7 +376,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.lerp_.Scalar"],
         Facts {
-            memory: Modelled(in_place!(binary::LERP)),
+            memory: Modelled(in_place!(binary_formulas::LERP)),
             time: Time::moves("add", Extent::Larger),
             promotion: Promotion::Widest,
             ..IN_PLACE
@@ -369,18 +388,21 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.copysign.Tensor"],
-        Facts { memory: Modelled(new!(binary::COPYSIGN)), promotion: Promotion::Widest, ..FAMILY },
+        Facts { memory: Modelled(new!(binary_formulas::COPYSIGN)), promotion: Promotion::Widest, ..FAMILY },
     ),
     Operator::new(
         &["aten.heaviside.default"],
         Facts { memory: Modelled(new!(formula::NO_GRADIENT)), promotion: Promotion::Widest, ..FAMILY },
     ),
-    Operator::new(&["aten.logaddexp2.default"], Facts { memory: Modelled(new!(binary::LOGADDEXP2)), ..FAMILY }),
-    Operator::new(&["aten.logaddexp.default"], Facts { memory: Modelled(new!(binary::LOGADDEXP)), ..FAMILY }),
+    Operator::new(
+        &["aten.logaddexp2.default"],
+        Facts { memory: Modelled(new!(binary_formulas::LOGADDEXP2)), ..FAMILY },
+    ),
+    Operator::new(&["aten.logaddexp.default"], Facts { memory: Modelled(new!(binary_formulas::LOGADDEXP)), ..FAMILY }),
     Operator::new(
         &["aten.addcmul.default"],
         Facts {
-            memory: Modelled(new!(binary::ADDCMUL)),
+            memory: Modelled(new!(binary_formulas::ADDCMUL)),
             autocast: Autocast::Widest,
             promotion: Promotion::Widest,
             ..FAMILY
@@ -388,12 +410,12 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.addcmul_.default"],
-        Facts { memory: Modelled(in_place!(binary::ADDCMUL)), promotion: Promotion::Widest, ..IN_PLACE },
+        Facts { memory: Modelled(in_place!(binary_formulas::ADDCMUL)), promotion: Promotion::Widest, ..IN_PLACE },
     ),
     Operator::new(
         &["aten.addcdiv.default"],
         Facts {
-            memory: Modelled(new!(binary::ADDCDIV)),
+            memory: Modelled(new!(binary_formulas::ADDCDIV)),
             autocast: Autocast::Widest,
             promotion: Promotion::Widest,
             ..FAMILY
@@ -401,7 +423,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.addcdiv_.default"],
-        Facts { memory: Modelled(in_place!(binary::ADDCDIV)), promotion: Promotion::Widest, ..IN_PLACE },
+        Facts { memory: Modelled(in_place!(binary_formulas::ADDCDIV)), promotion: Promotion::Widest, ..IN_PLACE },
     ),
     Operator::new(
         &["aten.where.Scalar", "aten.where.ScalarOther", "aten.where.ScalarSelf", "aten.where.self"],
@@ -425,7 +447,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.masked_fill_.Scalar"],
         Facts {
-            memory: Modelled(in_place!(binary::MASKED_FILL)),
+            memory: Modelled(in_place!(binary_formulas::MASKED_FILL)),
             time: Time::moves("masked_fill", Extent::Larger),
             keeps: Keeps::Inputs,
             ..IN_PLACE

@@ -1,7 +1,9 @@
 //! Elementwise operators, with broadcasting, promotion and their in-place forms.
 
 mod binary;
+mod binary_formulas;
 mod formula;
+mod magnitude;
 mod unary;
 
 use vramfit_graph::dtype::Dtype;
@@ -10,7 +12,8 @@ use super::call::{Call, Outcome};
 use super::facts::*;
 use crate::autograd::Context;
 
-pub(super) use binary::{DIV, MUL, WHERE, XLOGY, add_into, subtract};
+pub(super) use binary::{add_into, subtract};
+pub(super) use binary_formulas::{DIV, MUL, WHERE, XLOGY};
 pub(super) use formula::{Elementwise, Save, apply, elementwise, promote, rebased, record, run, run_in_place};
 pub(super) use unary::{KERNEL_OF_BOTH, KERNEL_OF_INPUT, KERNEL_OF_RESULT};
 

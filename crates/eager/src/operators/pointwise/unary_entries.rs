@@ -1,7 +1,7 @@
 //! Entries of operators with one tensor.
 
 use super::super::facts::*;
-use super::super::spectral::{is_complex, magnitude};
+use super::magnitude::magnitude;
 use super::{FAMILY, IN_PLACE, formula, unary};
 
 pub(in crate::operators) const OPERATORS: &[Operator] = &[
@@ -70,7 +70,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.abs.default"],
         Facts {
-            memory: Modelled(|context, call| match is_complex(call.tensor(0)?.dtype()) {
+            memory: Modelled(|context, call| match call.tensor(0)?.dtype().is_complex() {
                 true => magnitude(context, call),
                 false => formula::run(context, call, &unary::FUNCTION_OF_INPUT),
             }),

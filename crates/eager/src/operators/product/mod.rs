@@ -6,8 +6,6 @@ mod grouped;
 mod matrix;
 mod vector;
 
-use vramfit_graph::dtype::Dtype;
-
 use super::call::{Call, Outcome, Unmodelled, only};
 use super::facts::*;
 use crate::autograd::Context;
@@ -211,7 +209,7 @@ pub(super) const OPERATORS: &[Operator] = &[
 /// Of real numbers; complex ones are turned round first.
 fn vdot(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (first, second) = (call.tensor(0)?, call.tensor(1)?);
-    if matches!(first.dtype(), Dtype::Complex64 | Dtype::Complex128) {
+    if first.dtype().is_complex() {
         return Err(Unmodelled);
     }
     dot(context, first, second)

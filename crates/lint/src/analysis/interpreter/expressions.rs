@@ -5,7 +5,7 @@ use std::rc::Rc;
 use ruff_python_ast::{Comprehension, Expr, ExprAttribute, ExprSubscript, Operator};
 use ruff_text_size::Ranged;
 
-use super::library::named_device;
+use super::data::named_device;
 use super::{Interpreter, NESTING};
 use crate::analysis::device::Device;
 use crate::analysis::facts::{EventKind, Gradients, Iterates, Keeping};

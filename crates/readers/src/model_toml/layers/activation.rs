@@ -1,9 +1,10 @@
 //! Activations and dropout: what changes each element on its own, and softmax.
 
+use super::super::arguments::{Given, Kind, Made, boolean, float, int, maybe};
 use super::super::call::{Arguments, LayerCall};
 use super::super::error::{Fault, SketchError};
 use super::super::node::{Node, Run};
-use super::super::tape::{Given, Kind, Made, Tensor, boolean, float, int, maybe};
+use super::super::tape::Tensor;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Argument;
 

@@ -1,10 +1,11 @@
 //! `MultiheadAttention` of a sequence to itself, and `TransformerEncoderLayer`.
 
+use super::super::arguments::{Given, Made, boolean, contiguous, float, int, ints, maybe};
 use super::super::call::{Arguments, LayerCall};
 use super::super::dimension::{Dimension, product, row_major};
 use super::super::error::{Fault, SketchError};
 use super::super::node::{Node, Run, parameter_of};
-use super::super::tape::{Given, Made, Tensor, boolean, contiguous, drop_in_order, float, int, ints, maybe};
+use super::super::tape::{Tensor, drop_in_order};
 use super::{activation, linear, norm};
 use vramfit_graph::model::Argument;
 

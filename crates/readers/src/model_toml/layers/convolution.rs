@@ -1,10 +1,11 @@
 //! Convolutions and transposed convolutions in one to three dimensions.
 
+use super::super::arguments::{Given, Made, boolean, int, ints, maybe};
 use super::super::call::{Arguments, LayerCall, Value};
 use super::super::dimension::Dimension;
 use super::super::error::{Fault, SketchError};
 use super::super::node::{Node, Run};
-use super::super::tape::{Given, Made, Tensor, boolean, int, ints, maybe};
+use super::super::tape::Tensor;
 use vramfit_graph::model::Argument;
 
 pub(super) const NAMES: [&str; 6] =

@@ -1,10 +1,11 @@
 //! `Linear` and `Embedding`.
 
+use super::super::arguments::{Given, Made, boolean, int, maybe};
 use super::super::call::{Arguments, LayerCall};
 use super::super::dimension::Dimension;
 use super::super::error::{Fault, SketchError};
 use super::super::node::{Node, Run};
-use super::super::tape::{Given, Made, Tensor, boolean, int, maybe};
+use super::super::tape::Tensor;
 use vramfit_graph::dtype::Dtype;
 
 pub(super) const NAMES: [&str; 2] = ["Linear", "Embedding"];

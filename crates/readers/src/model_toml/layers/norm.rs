@@ -1,10 +1,11 @@
 //! Normalisations.
 
+use super::super::arguments::{Given, Kind, Made, boolean, float, int, ints, maybe};
 use super::super::call::{Arguments, LayerCall, Value};
 use super::super::dimension::Dimension;
 use super::super::error::{Fault, SketchError};
 use super::super::node::{Node, Run};
-use super::super::tape::{Given, Kind, Made, Tensor, boolean, drop_in_order, float, int, ints, maybe};
+use super::super::tape::{Tensor, drop_in_order};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Cast};
 

@@ -1,10 +1,11 @@
 //! Pooling.
 
+use super::super::arguments::{Given, Kind, Made, boolean, ints};
 use super::super::call::{Arguments, LayerCall};
 use super::super::dimension::Dimension;
 use super::super::error::{Fault, SketchError};
 use super::super::node::Node;
-use super::super::tape::{Given, Kind, Made, Tensor, boolean, ints};
+use super::super::tape::Tensor;
 use vramfit_graph::dtype::Dtype;
 
 pub(super) const NAMES: [&str; 8] = [

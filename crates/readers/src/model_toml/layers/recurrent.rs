@@ -1,10 +1,11 @@
 //! `LSTM`, `GRU` and `RNN`; what goes on is the output, without the states.
 
+use super::super::arguments::{Given, Kind, Made, boolean, float, int};
 use super::super::call::{Arguments, LayerCall};
 use super::super::dimension::{Dimension, product};
 use super::super::error::{Fault, SketchError};
 use super::super::node::Node;
-use super::super::tape::{Given, Kind, Made, Tensor, boolean, drop_in_order, float, int};
+use super::super::tape::{Tensor, drop_in_order};
 use vramfit_graph::model::Argument;
 
 pub(super) const NAMES: [&str; 3] = ["LSTM", "GRU", "RNN"];

@@ -1,10 +1,10 @@
 //! Layers that change shapes: `Flatten`, `Upsample`, `PixelShuffle`.
 
+use super::super::arguments::{Given, Made, boolean, int};
 use super::super::call::{Arguments, LayerCall, Value};
 use super::super::dimension::{Dimension, product};
 use super::super::error::{Fault, SketchError};
 use super::super::node::Node;
-use super::super::tape::{Given, Made, boolean, int};
 use vramfit_graph::model::Argument;
 
 pub(super) const NAMES: [&str; 3] = ["Flatten", "Upsample", "PixelShuffle"];

@@ -1,0 +1,80 @@
+//! Brings models and inputs to the GPU, and spreads models over ranks.
+
+use std::rc::Rc;
+
+use vramfit_eager::autograd::Tensor;
+
+use super::Process;
+use super::moves::move_inputs;
+use super::passes::LivePass;
+use super::ranks::{Rank, Replica, shard};
+use super::weights::{move_model, share_model};
+use crate::script::{Parallel, Pass};
+
+impl Process<'_> {
+    pub(super) fn move_model(&mut self, model: usize) {
+        let mut first: Option<usize> = None;
+        for (index, pass) in self.script.passes.iter().enumerate().filter(|(_, pass)| pass.model == model) {
+            match first {
+                None => {
+                    let LivePass { shared, tensors, .. } = &mut self.passes[index];
+                    let (frozen, table) = (shared.frozen(), &mut self.quantization_table);
+                    self.parameters[model] = move_model(pass.bound, &mut self.context, tensors, frozen, table);
+                    let weights = pass.bound.model.parameters.iter().enumerate();
+                    let trained = weights.filter(|(_, weight)| !frozen.contains(&weight.tensor));
+                    self.numbers[model] = trained.map(|(number, _)| number).collect();
+                    first = Some(index);
+                }
+                Some(first) => {
+                    let (before, after) = self.passes.split_at_mut(index);
+                    share_model(pass.bound, &mut self.context, &before[first].tensors, &mut after[0].tensors);
+                }
+            }
+        }
+    }
+
+    /// The pass that brings a model's weights.
+    fn first_pass(&self, model: usize) -> Option<usize> {
+        self.script.passes.iter().position(|pass| pass.model == model)
+    }
+
+    pub(super) fn replicate(&mut self, model: usize) {
+        let Some(index) = self.first_pass(model) else { return };
+        let pass = &self.script.passes[index];
+        let Parallel::Replicated(settings) = &pass.parallel else { return };
+        let count = pass.bound.model.parameters.len();
+        let states = &self.passes[index].tensors[..count + pass.bound.model.buffers.len()];
+        let buffers = states[count..].iter().flatten().cloned().collect();
+        let states: Vec<Tensor> = states.iter().flatten().cloned().collect();
+        let replica = Replica::new(&mut self.context, settings.clone(), &states, buffers, &self.parameters[model]);
+        self.context.communicators = 1;
+        self.ranks[model] = Some(Rank::Replica(replica));
+    }
+
+    pub(super) fn shard(&mut self, model: usize) {
+        let Some(index) = self.first_pass(model) else { return };
+        let pass = &self.script.passes[index];
+        let Parallel::Sharded(settings) = &pass.parallel else { return };
+        let LivePass { shared, tensors, .. } = &mut self.passes[index];
+        let frozen = shared.frozen();
+        let (parameters, shards) = shard(pass.bound, &mut self.context, tensors, frozen, settings);
+        let weights = pass.bound.model.parameters.iter().enumerate();
+        self.numbers[model] =
+            weights.filter(|(_, weight)| !frozen.contains(&weight.tensor)).map(|(number, _)| number).collect();
+        self.parameters[model] = parameters;
+        self.context.communicators = if settings.copies > 1 { 2 } else { 1 };
+        self.ranks[model] = Some(Rank::Shards(Rc::new(shards)));
+    }
+
+    pub(super) fn move_inputs(&mut self, pass: usize, micro_batches: u32) {
+        let Pass { bound, parallel, .. } = &self.script.passes[pass];
+        let cast_to = match parallel {
+            Parallel::Sharded(settings) => settings.param_dtype,
+            _ => None,
+        };
+        let tensors = &mut self.passes[pass].tensors;
+        for inputs in [&bound.model.inputs, &bound.model.targets] {
+            move_inputs(bound, &mut self.context, tensors, inputs, micro_batches, cast_to);
+        }
+    }
+}
