@@ -3,6 +3,7 @@
 import json
 import re
 import subprocess
+from pathlib import Path
 
 import pytest
 import torch
@@ -60,6 +61,23 @@ def test_an_estimate_reads_well(estimate):
     assert "Blocks: fits in" in page and "http" not in page and "<script" not in page
     opened, closed = re.findall(r"<(\w+)", page), re.findall(r"</(\w+)", page)
     assert sorted(opened) == sorted(closed)
+
+
+def test_a_notebook_shows_the_bar_of_the_calculator(estimate):
+    from vramfit.answers.html import _BARS
+
+    root = Path(__file__).resolve().parents[2] / "crates"
+    colours = dict(re.findall(r"(--c\d+): (#\w+)", (root / "report/src/page/tokens.css").read_text().split("@media")[0]))
+    drawing = (root / "web/src/calculator/page/drawing.js").read_text()
+    parts = re.findall(r'\["(\w+)", "(--c\d+)"\]', drawing)
+    assert list(_BARS.items()) == [(name, colours[colour]) for name, colour in parts]
+    answer = vramfit.estimate("gpt2", batch=64, gpu="RTX 3060")
+    page = answer._repr_html_()
+    assert "CUDA context" in page and "repeating-linear-gradient" in page and "aria-label" in page
+    widths = [float(width) for width in re.findall(r'title="[^"]*" style="width:([\d.]+)%', page)]
+    assert abs(sum(widths) - 100 / 1.02) < 0.1, "the bar is what the device's memory is made of, against the line"
+    assert sum(answer._device_parts().values()) == answer.device_used
+    assert "repeating-linear-gradient" not in estimate._repr_html_() and "CUDA context" not in estimate._repr_html_()
 
 
 def test_the_same_question_gives_text_and_page(estimate, tmp_path):

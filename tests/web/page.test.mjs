@@ -106,6 +106,22 @@ test("plans are searched, chosen by dot or list, and applied", () => on("#model=
   assert.match(await text(tab, "verdict-title"), /^✓/, await text(tab, "command"));
 }));
 
+test("a training is spread over several GPUs, and the plan is applied", () => on("#model=llama-1b&gpu=RTX+3090&batch=1&seq=512&dtype=bf16", {}, async (tab) => {
+  await tab.evaluate("document.querySelector('input[name=gpus][value=\"2\"]').click()");
+  await tab.evaluate("document.querySelector('input[name=link][value=nvlink]').click()");
+  await tab.until("page.asked === query()");
+  assert.equal(await text(tab, "refused"), "", "an estimate knows nothing of --gpus");
+  await tab.evaluate("document.getElementById('search').click()");
+  await tab.until("found !== null", 60000);
+  assert.equal(await tab.evaluate("found.command"), "vramfit plan llama-1b --gpu 'RTX 3090' --batch 1 --seq 512 --dtype bf16 --gpus 2 --link nvlink");
+  assert.match(await tab.evaluate("document.querySelector('#plans .ranks').textContent"), /one GPU.*all 2 GPUs.*reserved at the peak/);
+  await tab.evaluate("document.querySelector('#plans > button.main').click()");
+  await tab.until("page.asked === query()");
+  assert.match(await text(tab, "command"), /--parallel (ddp|zero1|fsdp2) .*--world 2/);
+  assert.match(await text(tab, "verdict-title"), /^✓/, await text(tab, "command"));
+  await tab.until("location.hash.includes('gpus=2') && location.hash.includes('link=nvlink')");
+}));
+
 test("several GPUs stand side by side", () => on("#model=llama-1b&gpu=RTX+3060&also=H200&also=RTX+4090", {}, async (tab) => {
   await tab.until("document.querySelectorAll('#compared li').length === 2");
   assert.match(await tab.evaluate("document.querySelector('#compared li').textContent"), /✓ Fits on the H200/);
@@ -116,6 +132,22 @@ test("Chinese is complete, and in the address", () => on("#lang=zh", {}, async (
   assert.equal(await text(tab, "verdict-title"), "✓ RTX 3060 放得下");
   await tab.evaluate("document.querySelector('[data-language=en]').click()");
   assert.equal(await text(tab, "verdict-title"), "✓ Fits on the RTX 3060");
+}));
+
+// What the engine says is English; the page has it in Chinese.
+for (const hash of ["", "#model=resnet50&gpu=GTX+1080+Ti&amp=bf16", "#model=bert-base&gpu=RTX+4060+Laptop&torch=2.8&mode=eval&ema=true", "#model=gpt2&gpu=A100+SXM4+40GB&parallel=fsdp2&world=4", "#model=gpt2&gpu=H200&optimizer=paged-adamw8bit", "#model=clip-vit-b-32&gpu=RTX+4090&optimizer-state=cpu"]) {
+  test(`notes and help are Chinese: ${hash || "at first"}`, () => on(`${hash || "#"}&lang=zh`, {}, async (tab) => {
+    await tab.evaluate("document.getElementById('more').open = true");
+    assert.equal(await text(tab, "refused"), "");
+    assert.deepEqual(await tab.evaluate("[...document.querySelectorAll('#notes [lang=en], #options [lang=en]')].map((it) => it.textContent)"), []);
+  }));
+}
+
+test("plans are Chinese", () => on("#model=resnet50&batch=256&gpu=RTX+3060&lang=zh", {}, async (tab) => {
+  await tab.evaluate("document.getElementById('search').click()");
+  await tab.until("found !== null", 60000);
+  assert.ok(await tab.evaluate("found.plans.length") > 2);
+  assert.deepEqual(await tab.evaluate("found.plans.flatMap((plan) => [plan.why, ...plan.changes.flatMap((change) => [change.after, change.warning])]).filter((text) => text && said(text).lang === 'en' && !/^(autocast bf16|PYTORCH_CUDA_ALLOC_CONF=.*)$/.test(text))"), []);
 }));
 
 for (const [name, hash, options] of [

@@ -4,15 +4,9 @@ pub mod lint;
 pub mod listen;
 pub mod monitor;
 #[cfg(feature = "simulate")]
-pub mod ranks;
-#[cfg(feature = "simulate")]
 pub mod run;
 pub mod snapshot;
 pub mod tools;
-#[cfg(feature = "simulate")]
-pub mod training;
-#[cfg(feature = "simulate")]
-pub mod values;
 #[cfg(feature = "simulate")]
 pub mod web;
 
@@ -23,20 +17,11 @@ use crate::failure::Failure;
 
 pub use lint::{Lint, LintFormat};
 #[cfg(feature = "simulate")]
-pub use ranks::{ParallelWay, RankFlags, Reshard};
-#[cfg(feature = "simulate")]
 pub use run::RunArguments;
 pub use snapshot::{Explain, OtherSettings, Replay, SnapshotFile, SummaryAt};
 pub use tools::{Calibrate, Completions, Man};
 #[cfg(feature = "simulate")]
-pub use training::{
-    EstimateArguments, FineTuningFlags, Layers, MaxBatchArguments, ModelAt, PlanArguments, RunSettings,
-};
-#[cfg(feature = "simulate")]
-pub use values::{
-    AutocastDtype, FusedLoss, InputLocation, LossKind, Margin, ModeKind, ModelDtype, OutputLifetime, QuantizeScheme,
-    StateLocation, ZeroGradPosition,
-};
+pub use vramfit_engine::arguments::{EstimateArguments, Layers, Margin, MaxBatchArguments, PlanArguments, RunSettings};
 
 /// For the manual; `vramfit --help` has a short form.
 const EXIT_CODES: &str = "Exit codes: 0 if it fits, if some plan fits, or if there are no findings; 1 if it does not fit, \

@@ -1,95 +1,15 @@
-//! Errors as users see them: the message, a blank line, a hint.
+//! Prints errors and warnings.
 
-use std::error::Error;
-use std::fmt;
 use std::io::Write;
 
-use anstyle::{AnsiColor, Style};
+use anstyle::AnsiColor;
 
-/// Characters shown of the beginning and the end of a long message, which may quote a file.
-const SHOWN: (usize, usize) = (700, 300);
+pub use vramfit_report::failure::Failure;
 
-/// Bad usage or bad input; the command exits with 2.
-#[derive(Debug)]
-pub struct Failure {
-    message: String,
-    hint: Option<String>,
-    source: Option<Box<dyn Error + Send + Sync>>,
-}
-
-impl Failure {
-    /// A failure without a hint.
-    pub fn new(message: impl Into<String>) -> Failure {
-        Failure { message: message.into(), hint: None, source: None }
-    }
-
-    /// An error with its subject: a file, a flag, a model.
-    pub fn at(subject: impl fmt::Display, error: impl Error + Send + Sync + 'static) -> Failure {
-        Failure { message: format!("{subject}: {error}"), hint: None, source: Some(Box::new(error)) }
-    }
-
-    /// Adds what to do about it.
-    #[must_use]
-    pub fn with_hint(mut self, hint: Option<impl Into<String>>) -> Failure {
-        self.hint = hint.map(Into::into);
-        self
-    }
-
-    /// What to do about it.
-    pub fn hint(&self) -> Option<&str> {
-        self.hint.as_deref()
-    }
-
-    /// Prints it on standard error.
-    pub fn print(&self) {
-        let error = AnsiColor::Red.on_default().bold();
-        let hint_style = Style::new().bold();
-        let mut stream = anstream::stderr().lock();
-        // If standard error is closed, there is nowhere to report it.
-        let _ = writeln!(stream, "{error}error:{error:#} {}", shortened(&self.message));
-        if let Some(hint) = &self.hint {
-            let _ = writeln!(stream, "\n{hint_style}hint:{hint_style:#} {hint}");
-        }
-    }
-}
-
-impl fmt::Display for Failure {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.message)
-    }
-}
-
-impl Error for Failure {
-    fn source(&self) -> Option<&(dyn Error + 'static)> {
-        self.source.as_ref().map(|source| &**source as &(dyn Error + 'static))
-    }
-}
-
-/// Conversions from errors that name their subject themselves.
-macro_rules! from_errors {
-    ($($error:ty),* $(,)?) => {$(
-        impl From<$error> for Failure {
-            fn from(error: $error) -> Failure {
-                Failure { message: error.to_string(), hint: None, source: Some(Box::new(error)) }
-            }
-        }
-    )*};
-}
-
-from_errors!(vramfit_allocator::SettingsError);
-#[cfg(feature = "simulate")]
-from_errors!(vramfit_eager::forward::UnknownModule);
-
-/// The message without its middle if it is too long.
-fn shortened(message: &str) -> String {
-    let count = message.chars().count();
-    let (first, last) = SHOWN;
-    if count <= 2 * (first + last) {
-        return message.to_owned();
-    }
-    let begin: String = message.chars().take(first).collect();
-    let end: String = message.chars().skip(count - last).collect();
-    format!("{begin} … {} characters … {end}", count - first - last)
+/// Prints a failure on standard error.
+pub fn print(failure: &Failure) {
+    // If standard error is closed, there is nowhere to report it.
+    let _ = anstream::stderr().lock().write_all(failure.text().as_bytes());
 }
 
 /// Prints a warning on standard error; the command continues.
@@ -97,25 +17,4 @@ pub fn warn(text: &str) {
     let style = AnsiColor::Yellow.on_default().bold();
     // If standard error is closed, there is nowhere to report it.
     let _ = writeln!(anstream::stderr().lock(), "{style}warning:{style:#} {text}");
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_long_message_is_shortened_to_its_beginning_and_end() {
-        assert_eq!(shortened("model.toml: found `x`"), "model.toml: found `x`");
-        let long = shortened(&format!("model.toml: found `{}`, needed a layer", "ä".repeat(100_000)));
-        assert!(long.len() < 3_000 && long.starts_with("model.toml") && long.ends_with("needed a layer"), "{long}");
-    }
-
-    #[test]
-    fn a_failure_keeps_the_error_that_caused_it() {
-        let cause = vramfit_allocator::Settings::parse("nonsense:1").unwrap_err();
-        let failure = Failure::at("--alloc-conf", cause.clone());
-        assert_eq!(failure.to_string(), format!("--alloc-conf: {cause}"));
-        assert_eq!(failure.source().and_then(|source| source.downcast_ref()), Some(&cause));
-        assert_eq!(Failure::from(cause.clone()).source().map(ToString::to_string), Some(cause.to_string()));
-    }
 }

@@ -9,6 +9,7 @@ use std::sync::{Mutex, PoisonError};
 use vramfit_catalogue::{ComputeCapability, Gpu};
 use vramfit_cudnn::convolution::LiveAnswers;
 use vramfit_cudnn_library::{Client, DeviceProperties, WorkerCommand, is_shared_library, locate, search, worker};
+use vramfit_engine::cudnn::Cudnn;
 
 use crate::failure::Failure;
 use crate::platform;
@@ -55,9 +56,10 @@ impl InstalledCudnn {
         };
         Ok(InstalledCudnn { library, source, clients: Mutex::default() })
     }
+}
 
-    /// That a library that the user named is of no use for a GPU; `None` where it is, or where none was named.
-    pub fn not_asked_about(&self, gpu: &Gpu) -> Option<String> {
+impl Cudnn for InstalledCudnn {
+    fn not_asked_about(&self, gpu: &Gpu) -> Option<String> {
         let source = self.source.filter(|_| self.library.is_some() && !gpu.compute.runs_cuda_13())?;
         Some(format!(
             "{source} has no effect: the versions of cuDNN that answer without a GPU do not run on compute capability {}",
@@ -65,8 +67,7 @@ impl InstalledCudnn {
         ))
     }
 
-    /// Answers for a GPU; `None` if there is no cuDNN, or none of its newer versions runs on the GPU.
-    pub fn answers_for(&self, gpu: &Gpu) -> Option<&'static dyn LiveAnswers> {
+    fn answers_for(&self, gpu: &Gpu) -> Option<&'static dyn LiveAnswers> {
         // They answer even about older GPUs, but with plans that these cannot run.
         let library = self.library.as_ref().filter(|_| gpu.compute.runs_cuda_13())?;
         let mut clients = self.clients.lock().unwrap_or_else(PoisonError::into_inner);

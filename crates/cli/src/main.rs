@@ -6,19 +6,11 @@
 )]
 
 mod arguments;
-#[cfg(feature = "simulate")]
-mod bound_model;
-#[cfg(feature = "simulate")]
-mod built_in;
 mod commands;
 mod exit_status;
 mod failure;
 mod feed;
 mod help;
-#[cfg(feature = "simulate")]
-mod hub_cache;
-#[cfg(feature = "simulate")]
-mod hub_names;
 #[cfg(feature = "simulate")]
 mod installed_cudnn;
 mod interrupt;
@@ -55,7 +47,7 @@ fn main() -> ExitCode {
     match result {
         Ok(status) => status.into(),
         Err(failure) => {
-            failure.print();
+            failure::print(&failure);
             ExitCode::from(2)
         }
     }

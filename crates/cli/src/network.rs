@@ -2,7 +2,7 @@
 
 use std::net::{SocketAddr, TcpListener};
 
-use vramfit_web::server::{KnownHosts, ListenError, Token, TokenError};
+use vramfit_web::server::{KnownHosts, Token, TokenError};
 
 use crate::arguments::listen::ListenOptions;
 use crate::failure::Failure;
@@ -22,8 +22,8 @@ pub struct Network {
 impl Network {
     /// Opens the socket. `exposure` says what strangers could do without a token.
     pub fn open(options: &ListenOptions, port: Option<u16>, default: u16, exposure: &str) -> Result<Network, Failure> {
-        let token = Token::find(options.token_file.as_deref())?;
-        let addresses = options.listen.addresses(port, default)?;
+        let token = Token::find(options.token_file.as_deref()).map_err(unfit)?;
+        let addresses = options.listen.addresses(port, default).map_err(|error| Failure::new(error.to_string()))?;
         refuse_open_address(&addresses, token.as_ref(), options.insecure, exposure)?;
         let listener = TcpListener::bind(addresses.as_slice()).map_err(|error| {
             let asked: Vec<String> = addresses.iter().map(ToString::to_string).collect();
@@ -37,16 +37,8 @@ impl Network {
     }
 }
 
-impl From<ListenError> for Failure {
-    fn from(error: ListenError) -> Failure {
-        Failure::new(error.to_string())
-    }
-}
-
-impl From<TokenError> for Failure {
-    fn from(error: TokenError) -> Failure {
-        Failure::new(error.to_string()).with_hint(error.hint())
-    }
+fn unfit(error: TokenError) -> Failure {
+    Failure::new(error.to_string()).with_hint(error.hint())
 }
 
 /// What is served is for this machine alone by default.

@@ -1,20 +1,13 @@
 //! `--gpu this`: a GPU of this machine, with the memory that is free now.
 
 use vramfit_catalogue::{Catalogue, Gpu};
+use vramfit_engine::known_gpus::ThisGpu;
 use vramfit_monitor::sampler::{Cpu, Limits, Sampler};
 use vramfit_report::size::human;
 
 use crate::failure::Failure;
 
 const THIS: &str = "this";
-
-/// A GPU of this machine.
-pub struct ThisGpu {
-    /// Its row, with what is free now as its capacity.
-    pub gpu: Gpu,
-    /// Which it is, and what others hold.
-    pub note: String,
-}
 
 /// The index in `this` or `this:1`; `None` for other names.
 pub fn index(name: &str) -> Result<Option<usize>, Failure> {

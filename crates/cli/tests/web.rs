@@ -279,6 +279,9 @@ fn every_setting_has_a_name_in_both_languages() {
                 .contains(&name);
         let is_named = script.contains(&format!("\"{name}\": [\"")) || script.contains(&format!(" {name}: [\""));
         assert!(has_own_control || is_named, "page/words.js has no name for --{name}");
+        let help = script.split("const HELP = {").nth(1).unwrap().split("};").next().unwrap();
+        let is_explained = help.contains(&format!("\"{name}\": \"")) || help.contains(&format!(" {name}: \""));
+        assert!(has_own_control || is_explained, "page/help-zh.js has no words about --{name}");
     }
     let english = script.split("  zh: {").next().unwrap();
     let chinese = script.split("  zh: {").nth(1).unwrap().split("const NAMES").next().unwrap();

@@ -5,13 +5,22 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use vramfit_training::parallel;
 
 /// Shared between a search and the thread that waits for it.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub struct Control {
     stop: AtomicBool,
     simulated: AtomicU64,
+    is_over: Option<IsOver>,
 }
 
+/// Whether the time for a search is over.
+pub type IsOver = Box<dyn Fn() -> bool + Send + Sync>;
+
 impl Control {
+    /// A search that stops by itself once its time is over.
+    pub fn until(is_over: IsOver) -> Control {
+        Control { is_over: Some(is_over), ..Control::default() }
+    }
+
     /// Stops the search; it returns the best result so far.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
@@ -19,6 +28,9 @@ impl Control {
 
     /// Whether the search was stopped.
     pub fn is_stopped(&self) -> bool {
+        if !self.stop.load(Ordering::Relaxed) && self.is_over.as_ref().is_some_and(|is_over| is_over()) {
+            self.stop();
+        }
         self.stop.load(Ordering::Relaxed)
     }
 

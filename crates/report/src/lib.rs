@@ -12,10 +12,14 @@ pub mod catalogue;
 pub mod cudnn;
 #[cfg(feature = "simulate")]
 pub mod estimate;
+#[cfg(not(target_family = "wasm"))]
 pub mod explain;
+pub mod failure;
+#[cfg(not(target_family = "wasm"))]
 pub mod gpus;
 #[cfg(feature = "simulate")]
 pub mod layers;
+#[cfg(not(target_family = "wasm"))]
 pub mod lint;
 pub mod memory_summary;
 pub mod models;
@@ -27,8 +31,9 @@ pub mod page;
 pub mod plan;
 #[cfg(feature = "simulate")]
 mod ranks;
+#[cfg(not(target_family = "wasm"))]
 pub mod replay;
-#[cfg(feature = "simulate")]
+#[cfg(all(feature = "simulate", not(target_family = "wasm")))]
 pub mod run;
 #[cfg(all(test, feature = "simulate"))]
 mod schema;

@@ -5,4 +5,5 @@
 
 pub mod calculator;
 pub mod recent;
+#[cfg(not(target_family = "wasm"))]
 pub mod server;

@@ -175,10 +175,18 @@ class Estimate:
             return f"{low} allocated, give or take {human(self.range.high - self.range.low)}{reason}"
         return f"between {low} and {high} allocated{reason}"
 
+    def _device_parts(self) -> Dict[str, int]:
+        """What the device's memory is made of at the peak, as the calculator shows it."""
+        parts = {**dict(self.breakdown.items()), "cached": max(0, self.peak_reserved - self.peak_allocated)}
+        # A cap limits what PyTorch reserves; the context is beyond it.
+        if self.fit is not None and self.fit.gpu is not None and self.settings["vram"] is None:
+            parts["context"] = self.raw["context"]
+        return parts
+
     def _repr_html_(self) -> str:
         verdict = self.fit.verdict if self.fit is not None else None
         where = "" if self.peak is None else f"{self.peak.phase}{f' of {self.peak.module}' if self.peak.module else ''}"
         return page(
-            f"{self.model}: {self.verdict}", verdict, bars(self.breakdown.items(), self.peak_allocated),
+            f"{self.model}: {self.verdict}", verdict, bars(self._device_parts(), self.fit.capacity if self.fit is not None else None),
             note_list([f"peak: {where}" if where else "", self._certainty(), *self.notes]),
         )

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from html import escape
-from typing import Iterable, List, Optional, Sequence, Tuple
+from typing import Iterable, List, Mapping, Optional, Sequence
 
 from .units import human
 
 _COLOURS = {"fits": "#2e9e5b", "too-close": "#c98a00", "does-not-fit": "#d2463c", None: "#7a7a7a"}
+# Order and colours of the calculator's bar (`vramfit web`).
 _BARS = {
-    "parameters": "#4c78a8", "gradients": "#f58518", "optimizer": "#54a24b", "activations": "#b279a2", "workspace": "#9d755d",
-    "temporary": "#e45756", "inputs": "#72b7b2", "outputs": "#eeca3b", "rounding": "#9a9a9a",
+    "parameters": "#3b6fb6", "gradients": "#7a4fb0", "optimizer": "#c2478b", "activations": "#2f9e6e", "outputs": "#d99a21", "inputs": "#8c6d4f",
+    "temporary": "#d9542b", "workspace": "#4aa8c9", "rounding": "#9aa4b5", "cached": "#5f8f8a", "context": "#777f8c",
 }
+_NAMES = {"workspace": "workspaces", "cached": "cached, unused", "context": "CUDA context"}
+_LIMIT = "#e0402a"
 
 
 def page(title: str, verdict: Optional[str], *parts: str) -> str:
@@ -36,21 +39,36 @@ def table(rows: Iterable[Sequence[str]], head: Sequence[str] = ()) -> str:
     return f'<table style="border-collapse:collapse;margin:.3em 0;color:inherit">{row(head, "th") if head else ""}{body}</table>'
 
 
-def bars(parts: Sequence[Tuple[str, int]], total: int) -> str:
-    """One bar of all parts, with a legend."""
+def bars(sizes: Mapping[str, int], capacity: Optional[int]) -> str:
+    """The calculator's bar: what the memory consists of, against the line of the capacity, which it may cross."""
+    parts = [(name, sizes[name]) for name in _BARS if sizes.get(name)]
+    total = sum(size for _, size in parts)
+    scale = max(total, capacity or 0) * (1.02 if capacity else 1) or 1
     pieces: List[str] = []
-    names: List[str] = []
+    legend: List[str] = []
     for name, size in parts:
-        colour = _BARS.get(name, "#9a9a9a")
-        share = 100 * size / total if total else 0
-        pieces.append(f'<div title="{escape(name)} {human(size)}" style="width:{share:.3f}%;background:{colour}"></div>')
-        names.append(
-            f'<span style="margin-right:1em;white-space:nowrap"><span style="display:inline-block;width:.7em;height:.7em;'
-            f'background:{colour};margin-right:.35em"></span>{escape(name)} {human(size)}</span>'
+        shown, colour = _NAMES.get(name, name), _BARS[name]
+        pieces.append(f'<div title="{shown} {human(size)}" style="width:{100 * size / scale:.3f}%;background:{colour}"></div>')
+        legend.append(
+            f'<span style="margin-right:1em;white-space:nowrap"><span style="display:inline-block;width:.7em;height:.7em;border-radius:2px;'
+            f'background:{colour};margin-right:.35em"></span>{shown} <b>{human(size)}</b></span>'
         )
+    line = ""
+    if capacity:
+        at = 100 * capacity / scale
+        if total > capacity:
+            stripes = f"repeating-linear-gradient(135deg,{_LIMIT}88 0 4px,transparent 4px 9px)"
+            line = f'<div style="position:absolute;top:0;bottom:0;left:{at:.3f}%;width:{100 * (total - capacity) / scale:.3f}%;background:{stripes}"></div>'
+        side = f"right:{100 - at:.3f}%;padding-right:.4em" if at > 50 else f"left:{at:.3f}%;padding-left:.4em"
+        line += (
+            f'<div style="position:absolute;top:-.25em;bottom:-.25em;left:{at:.3f}%;border-left:2px solid {_LIMIT}"></div>'
+            f'<div style="position:absolute;top:-1.5em;{side};font-size:.85em;font-weight:600;white-space:nowrap">{human(capacity)}</div>'
+        )
+    words = f"{human(total)} of {human(capacity)}" if capacity else human(total)
     return (
-        f'<div style="display:flex;height:1.1em;border-radius:3px;overflow:hidden;margin:.4em 0">{"".join(pieces)}</div>'
-        f'<div style="font-size:.9em">{"".join(names)}</div>'
+        f'<div role="img" aria-label="{words}" style="position:relative;margin:{"1.7em" if capacity else ".4em"} 0 .5em">'
+        f'<div style="display:flex;height:1.5em;border-radius:4px;overflow:hidden;background:#8882">{"".join(pieces)}</div>{line}</div>'
+        f'<div style="font-size:.9em">{"".join(legend)}</div>'
     )
 
 

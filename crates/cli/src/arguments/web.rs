@@ -1,6 +1,7 @@
 //! The flags of `web`.
 
 use std::ffi::OsString;
+use std::path::PathBuf;
 
 use clap::Args;
 
@@ -20,4 +21,14 @@ pub struct Web {
     /// The cuDNN to ask for the workspaces of convolutions, as for `estimate`.
     #[arg(long, value_name = "PATH|off", default_value = "off", value_hint = clap::ValueHint::AnyPath)]
     pub cudnn: OsString,
+    /// Write the calculator into this folder instead of serving it: files for any web server, with the engine as a WebAssembly module that
+    /// runs in the visitor's browser.
+    #[arg(long, value_name = "DIR", value_hint = clap::ValueHint::DirPath, conflicts_with_all = ["port", "open", "listen", "token_file", "insecure", "cudnn"])]
+    pub export: Option<PathBuf>,
+    /// The WebAssembly module for --export, vramfit_browser.wasm [default: the one beside the program].
+    #[arg(long, value_name = "FILE", requires = "export", value_hint = clap::ValueHint::FilePath)]
+    pub engine: Option<PathBuf>,
+    /// Let --export write into a folder with files in it.
+    #[arg(long, requires = "export")]
+    pub force: bool,
 }

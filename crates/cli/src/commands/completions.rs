@@ -1,12 +1,12 @@
 //! `vramfit completions`: shell completions from the definition of the command line.
 
 use crate::arguments::Completions;
-#[cfg(feature = "simulate")]
-use crate::built_in::built_in;
 use crate::commands::print_raw;
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::help;
+#[cfg(feature = "simulate")]
+use vramfit_engine::built_in::built_in;
 
 /// Prints the completions.
 pub fn run(options: &Completions) -> Result<ExitStatus, Failure> {

@@ -1,32 +1,18 @@
 //! `vramfit estimate`: predicts the memory of a training run.
 
-pub mod conflicts;
-pub mod ranks;
-
-use std::sync::Arc;
-
-use vramfit_allocator::Settings;
-use vramfit_cudnn::Scenario;
-use vramfit_eager::forward::LossHead;
-use vramfit_graph::bind::{Bound, BoundStep};
-use vramfit_graph::model::Model;
-use vramfit_report::estimate::{EstimateReport, Question, page};
+use vramfit_engine::estimate::{Estimated, conflicts};
+use vramfit_engine::recording;
+use vramfit_report::estimate::page;
 use vramfit_report::page::command;
-use vramfit_training::answer::{Answer, BeyondAddresses, Device, Scenarios};
 use vramfit_training::layers::layers;
-use vramfit_training::optimizer::{Groups, Recipe};
-use vramfit_training::{AddedLoss, Loop, StatePlace, ZeroGrad, visit};
+use vramfit_training::visit;
 
-use crate::arguments::{
-    EstimateArguments, FusedLoss, InputLocation, LossKind, Output, OutputLifetime, RunSettings, StateLocation,
-    ZeroGradPosition,
-};
-use crate::commands::run::recording;
+use crate::arguments::{EstimateArguments, Output};
 use crate::commands::{origin, print, print_json, write_page};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::installed_cudnn::InstalledCudnn;
-use crate::known_gpus::{KnownGpus, REFERENCE};
+use crate::known_gpus;
 
 /// Simulates a training run and prints the answer.
 pub fn run(given: &EstimateArguments, output: &Output) -> Result<ExitStatus, Failure> {
@@ -34,7 +20,7 @@ pub fn run(given: &EstimateArguments, output: &Output) -> Result<ExitStatus, Fai
     conflicts::refuse(options)?;
     let model = options.with_torch(options.load()?);
     recording::refuse(&options.at.model, &model)?;
-    let known = KnownGpus::load_for(options.gpu.as_deref())?;
+    let known = known_gpus::load_for(options.gpu.as_deref())?;
     let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
     let plan_command = plan_command(std::env::args_os().skip(1).map(|word| word.to_string_lossy().into_owned()));
     let Estimated { bound, training, device, answer, report } =
@@ -51,50 +37,6 @@ pub fn run(given: &EstimateArguments, output: &Output) -> Result<ExitStatus, Fai
     }
     let fits = answer.fit.is_none() || answer.fits_for_certain();
     Ok(if fits { ExitStatus::Good } else { ExitStatus::Bad })
-}
-
-/// A simulated training run and the report on it.
-pub struct Estimated<'a> {
-    /// The model at the sizes of the flags.
-    pub bound: Bound<'a>,
-    /// The training loop.
-    pub training: Loop,
-    /// The GPU.
-    pub device: Device<'a>,
-    /// The answer.
-    pub answer: Answer,
-    /// What is shown of it.
-    pub report: EstimateReport,
-}
-
-impl<'a> Estimated<'a> {
-    /// Simulates the loaded model as the flags say.
-    pub fn new(
-        options: &RunSettings,
-        model: &'a Model,
-        known: &'a KnownGpus,
-        cudnn: &InstalledCudnn,
-        plan_command: String,
-    ) -> Result<Estimated<'a>, Failure> {
-        let bound = options.bind(model)?;
-        let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
-        let settings = Settings::parse(alloc_conf)?;
-        let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
-        conflicts::refuse_gpu(options, gpu)?;
-        let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
-        let training = training(options, model)?;
-        let answer = Scenarios::record(&bound, &training, device.machine())?
-            .answer(&device, &device.settings(settings), true)
-            .map_err(|error| beyond_addresses(options, &bound, error))?;
-        let mut notes = conflicts::without_effect(options, &bound);
-        notes.extend(options.gpu.as_deref().and_then(|name| known.taken(name)));
-        notes.extend(cudnn.not_asked_about(gpu));
-        let name = &options.at.model;
-        let question =
-            Question { model: name, bound: &bound, training: &training, device, alloc_conf, notes, plan_command };
-        let report = EstimateReport::new(&question, &answer);
-        Ok(Estimated { bound, training, device, answer, report })
-    }
 }
 
 /// `vramfit plan` with the words of an `estimate` command, except those about its output.
@@ -117,72 +59,4 @@ fn plan_command(words: impl Iterator<Item = String>) -> String {
         }
     }
     command(&kept)
-}
-
-/// The failure for a run beyond any GPU's address space.
-fn beyond_addresses(options: &RunSettings, bound: &Bound<'_>, error: BeyondAddresses) -> Failure {
-    let model = &options.at.model;
-    let failure = match bound.steps.get(error.failure.origin as usize) {
-        Some(BoundStep::Call(call)) => Failure::at(format!("{model}: operator `{}`", bound.operator_name(call)), error),
-        _ => Failure::at(model, error),
-    };
-    failure.with_hint(Some("choose smaller sizes with --batch, --seq or --size"))
-}
-
-/// The training loop that the flags describe.
-pub fn training(options: &RunSettings, model: &Model) -> Result<Loop, Failure> {
-    let groups = options.optimizer_groups.as_deref().map(|written| {
-        Groups::read(written, &model.weight_names()).map_err(|error| Failure::at("--optimizer-groups", error))
-    });
-    ranks::refuse_model(options, model)?;
-    Ok(Loop {
-        parallel: ranks::parallel(options)?,
-        steps: options.steps,
-        // Fewer steps are those of a run that ends.
-        goes_on: options.steps >= Loop::default().steps,
-        optimizer: Recipe {
-            adds_decay: options.weight_decay && options.optimizer.0.adds_decay_to_gradients(),
-            ..Recipe::new(options.optimizer.0, options.optimizer_impl.0)
-        },
-        groups: groups.transpose()?,
-        optimizer_state: match options.optimizer_state {
-            StateLocation::Gpu => StatePlace::Gpu,
-            StateLocation::Cpu => StatePlace::Cpu,
-        },
-        steps_in_backward: options.step_in_backward,
-        clips_gradients: options.clip_grad,
-        accumulate: options.accumulate,
-        skipped_micro_batches: 0,
-        adds_losses: false,
-        zero_grad: match options.zero_grad {
-            ZeroGradPosition::BeforeForward => ZeroGrad::BeforeForward,
-            ZeroGradPosition::BeforeBackward => ZeroGrad::BeforeBackward,
-        },
-        sets_to_none: options.set_to_none,
-        has_fresh_inputs: options.inputs == InputLocation::Fresh,
-        holds_whole_batch: options.inputs == InputLocation::Whole,
-        releases_outputs: options.outputs == OutputLifetime::Released,
-        checkpoint: options.checkpoint.0.clone(),
-        kept_results: options.checkpoint_save.0,
-        offload: options.offload_activations.memory(),
-        loss_head: match (options.chunked_loss, options.fused_linear_loss) {
-            (Some(chunks), _) => LossHead::Chunked(chunks),
-            (None, Some(FusedLoss::Liger)) => LossHead::Liger,
-            (None, None) => LossHead::Captured,
-        },
-        frozen: Arc::new(options.freeze.clone()),
-        averages_weights: options.ema,
-        loss: added_loss(options.loss),
-        scenario: Scenario::Expected,
-        is_cudnn_benchmarked: options.cudnn_benchmark,
-    })
-}
-
-/// The loss that `--loss` adds.
-pub fn added_loss(kind: Option<LossKind>) -> AddedLoss {
-    match kind {
-        Some(LossKind::CrossEntropy) | None => AddedLoss::CrossEntropy,
-        Some(LossKind::Mean) => AddedLoss::Mean,
-        Some(LossKind::None) => AddedLoss::None,
-    }
 }

@@ -7,11 +7,12 @@ use vramfit_training::optimizer::{Implementation, Recipe};
 use vramfit_training::{Loop, train, visit};
 
 use crate::arguments::{Layers, Output};
-use crate::commands::estimate::added_loss;
 use crate::commands::{print, print_json};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
-use crate::known_gpus::{KnownGpus, REFERENCE};
+use crate::known_gpus;
+use vramfit_engine::estimate::added_loss;
+use vramfit_engine::known_gpus::REFERENCE;
 
 /// Simulates a step and prints its modules.
 pub fn run(options: &Layers, output: &Output) -> Result<ExitStatus, Failure> {
@@ -23,7 +24,7 @@ pub fn run(options: &Layers, output: &Output) -> Result<ExitStatus, Failure> {
         loss: added_loss(options.loss),
         ..Loop::default()
     };
-    let known = KnownGpus::load()?;
+    let known = known_gpus::load()?;
     let machine = known.find(REFERENCE)?.into();
     let visits = visit(&bound, &training, machine)?;
     let run = train(&bound, &training, Settings::default(), machine, false)?;

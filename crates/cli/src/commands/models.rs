@@ -3,10 +3,10 @@
 use vramfit_report::models::ModelsReport;
 
 use crate::arguments::Output;
-use crate::built_in::built_in;
 use crate::commands::{print, print_json};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
+use vramfit_engine::built_in::built_in;
 
 /// Lists the models.
 pub fn run(output: &Output) -> Result<ExitStatus, Failure> {

@@ -5,15 +5,18 @@
 
 mod fields;
 pub mod page;
+mod routes;
+#[cfg(not(target_family = "wasm"))]
 mod site;
+#[cfg(not(target_family = "wasm"))]
 mod workers;
-
-use std::time::Instant;
 
 use http::StatusCode;
 use serde::Serialize;
 
 pub use fields::Fields;
+pub use routes::{Body, Response, respond};
+#[cfg(not(target_family = "wasm"))]
 pub use site::{CalculatorSite, Limits};
 
 /// What can be asked about a training.
@@ -38,6 +41,9 @@ pub enum Listing {
     Options,
 }
 
+/// Whether the time for an answer is over.
+pub type IsOver = Box<dyn Fn() -> bool + Send + Sync>;
+
 /// Who knows the answers. They are JSON.
 pub trait Calculator: Send + Sync + 'static {
     /// A list to choose from.
@@ -52,12 +58,12 @@ pub trait Calculator: Send + Sync + 'static {
     /// It is no model.
     fn keep(&self, name: &str, bytes: Vec<u8>) -> Result<String, Problem>;
 
-    /// The answer to a question. The same estimate has the same answer at any time; a search that takes until the deadline
+    /// The answer to a question. The same estimate has the same answer at any time; a search whose time is over
     /// answers with the best so far.
     ///
     /// # Errors
     /// The question makes no sense.
-    fn answer(&self, question: Question, fields: &Fields, deadline: Instant) -> Result<String, Problem>;
+    fn answer(&self, question: Question, fields: &Fields, is_over: IsOver) -> Result<String, Problem>;
 }
 
 /// Why there is no answer.
@@ -77,6 +83,11 @@ impl Problem {
     /// A problem of the question.
     pub fn of_question(error: impl Into<String>, hint: Option<impl Into<String>>) -> Problem {
         Problem { status: StatusCode::BAD_REQUEST, error: error.into(), hint: hint.map(Into::into) }
+    }
+
+    /// As it is sent.
+    pub fn json(&self) -> String {
+        serde_json::to_string(self).unwrap_or_default()
     }
 
     /// Another problem.

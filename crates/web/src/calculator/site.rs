@@ -6,16 +6,15 @@ use std::time::{Duration, Instant};
 
 use http::{Method, StatusCode};
 
+use super::routes::{ANSWER_SECONDS, MODELS, Route, SEARCH_SECONDS, route, uploaded_name};
 use super::workers::{NoAnswer, Workers};
-use super::{Calculator, Fields, Listing, Problem, Question, page};
+use super::{Calculator, Fields, Problem, Question, page};
 use crate::recent::Recent;
 use crate::server::{Admission, Head, KnownHosts, Request, Response, Site, Slot, Token, is_foreign};
 
 const JSON: &str = "application/json";
 const READ_ONLY: &str = "Allow: GET, HEAD, OPTIONS\r\n";
 const WITH_UPLOADS: &str = "Allow: GET, HEAD, OPTIONS, POST\r\n";
-/// Where models are listed and uploaded to.
-const MODELS: &str = "/api/models";
 
 /// How much a client may ask for.
 #[derive(Clone, Copy, Debug)]
@@ -47,8 +46,8 @@ impl Default for Limits {
             searches: 1,
             waiting: 32,
             known: 512,
-            answer_time: Duration::from_secs(10),
-            search_time: Duration::from_secs(60),
+            answer_time: Duration::from_secs(ANSWER_SECONDS.into()),
+            search_time: Duration::from_secs(SEARCH_SECONDS.into()),
         }
     }
 }
@@ -71,8 +70,7 @@ pub struct CalculatorSite<C> {
 #[derive(Clone, Copy)]
 enum Target {
     Static(&'static str, &'static [&'static str]),
-    List(Listing),
-    Ask(Question),
+    Api(Route),
 }
 
 fn target(path: &str) -> Option<Target> {
@@ -80,13 +78,7 @@ fn target(path: &str) -> Option<Target> {
         "/" => Target::Static("text/html; charset=utf-8", &[page::PAGE]),
         "/page.js" => Target::Static("text/javascript; charset=utf-8", &[page::SCRIPT]),
         "/page.css" => Target::Static("text/css; charset=utf-8", page::STYLE),
-        MODELS => Target::List(Listing::Models),
-        "/api/gpus" => Target::List(Listing::Gpus),
-        "/api/options" => Target::List(Listing::Options),
-        "/api/estimate" => Target::Ask(Question::Estimate),
-        "/api/max-batch" => Target::Ask(Question::MaxBatch),
-        "/api/plan" => Target::Ask(Question::Plan),
-        _ => return None,
+        _ => Target::Api(route(path)?),
     })
 }
 
@@ -142,14 +134,7 @@ impl<C: Calculator> CalculatorSite<C> {
     }
 
     fn upload(&self, request: &Request) -> Result<String, Problem> {
-        let fields = Fields::parse(request.uri().query().unwrap_or_default())?;
-        let name = fields.single("name")?.to_owned();
-        if name.is_empty() || name.contains(['/', '\\']) || name.len() > 200 {
-            return Err(Problem::of_question(
-                format!("name: found `{name}`, needed a file's name of at most 200 bytes, without folders"),
-                None::<String>,
-            ));
-        }
+        let name = uploaded_name(request.uri().query().unwrap_or_default())?;
         let (calculator, bytes) = (Arc::clone(&self.calculator), request.body().clone());
         let deadline = Instant::now() + self.limits.answer_time;
         flat(self.answers.run(deadline, move || calculator.keep(&name, bytes)))
@@ -178,7 +163,11 @@ impl<C: Calculator> CalculatorSite<C> {
         };
         let calculator = Arc::clone(&self.calculator);
         let deadline = Instant::now() + time;
-        flat(workers.run(deadline, move || calculator.answer(question, &fields, deadline)))
+        flat(
+            workers.run(deadline, move || {
+                calculator.answer(question, &fields, Box::new(move || Instant::now() >= deadline))
+            }),
+        )
     }
 }
 
@@ -199,8 +188,8 @@ impl<C: Calculator> Site for CalculatorSite<C> {
         let answer = match (request.method(), target(request.uri().path())) {
             (&Method::POST, _) => self.upload(request),
             (_, Some(Target::Static(kind, parts))) => return Response::ok(kind, parts.concat()),
-            (_, Some(Target::List(what))) => self.calculator.list(what),
-            (_, Some(Target::Ask(question))) => self.ask(question, request),
+            (_, Some(Target::Api(Route::List(what)))) => self.calculator.list(what),
+            (_, Some(Target::Api(Route::Ask(question)))) => self.ask(question, request),
             (_, None) => return not_found(),
         };
         match answer {
@@ -224,8 +213,7 @@ fn flat(result: Result<Result<String, Problem>, NoAnswer>) -> Result<String, Pro
 }
 
 fn refused(problem: &Problem) -> Response {
-    let body = serde_json::to_string(problem).unwrap_or_default();
-    Response::new(problem.status, JSON, body)
+    Response::new(problem.status, JSON, problem.json())
 }
 
 fn options(allowed: &'static str) -> Response {

@@ -158,8 +158,8 @@ fn simulated(path: &Path) -> Result<(Snapshot, Explanation), Failure> {
     if !path.is_file() {
         return Err(Failure::new(format!("{name}: found no such file, needed a recording")).with_hint(hint));
     }
-    let model = crate::built_in::load(&name)?;
-    let Some(script) = recording::script(&model) else {
+    let model = vramfit_engine::built_in::load(&name)?;
+    let Some(script) = vramfit_engine::recording::script(&model) else {
         return Err(Failure::new(format!("{name}: found a model, needed the recording of a script")).with_hint(hint));
     };
     let snapshot = recording::simulated(&name, &model, script)?;

@@ -17,13 +17,16 @@ use vramfit_training::layers::layers;
 use vramfit_training::visit;
 
 use crate::arguments::{Output, RunArguments};
-use crate::built_in::load;
 use crate::commands::{origin, print, print_json, write_page};
 use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::installed_cudnn::InstalledCudnn;
-use crate::known_gpus::{KnownGpus, REFERENCE};
+use crate::known_gpus;
 use simulated_snapshot::simulated_snapshot;
+use vramfit_engine::built_in::load;
+use vramfit_engine::cudnn::Cudnn;
+use vramfit_engine::known_gpus::REFERENCE;
+use vramfit_engine::recording::script;
 
 /// Runs the script in Python, or answers from a recording.
 pub fn run(options: &RunArguments, output: &Output) -> Result<ExitStatus, Failure> {
@@ -44,7 +47,7 @@ struct GpuRow<'a> {
 }
 
 fn describe_gpu(options: &RunArguments) -> Result<ExitStatus, Failure> {
-    let known = KnownGpus::load_for(options.gpu.as_deref())?;
+    let known = known_gpus::load_for(options.gpu.as_deref())?;
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
     print_json(&GpuRow {
         name: &gpu.name,
@@ -58,7 +61,7 @@ fn describe_gpu(options: &RunArguments) -> Result<ExitStatus, Failure> {
 fn answer(path: &Path, options: &RunArguments, output: &Output) -> Result<ExitStatus, Failure> {
     let name = path.to_string_lossy().into_owned();
     let model = load(&name)?;
-    let Some(script) = recording::script(&model) else {
+    let Some(script) = script(&model) else {
         let hint = "write one with `vramfit run --out FILE SCRIPT`; for a captured model use `vramfit estimate`";
         return Err(
             Failure::new(format!("{name}: found a model, needed the recording of a script")).with_hint(Some(hint))
@@ -66,7 +69,7 @@ fn answer(path: &Path, options: &RunArguments, output: &Output) -> Result<ExitSt
     };
     let bound = recording::bound(&name, &model)?;
     let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
-    let known = KnownGpus::load_for(options.gpu.as_deref())?;
+    let known = known_gpus::load_for(options.gpu.as_deref())?;
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
     let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
     let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };

@@ -3,8 +3,11 @@
 use std::path::Path;
 
 use vramfit_allocator::Settings;
+use vramfit_engine::cudnn::Cudnn;
+use vramfit_engine::known_gpus::REFERENCE;
+use vramfit_engine::recording::script;
 use vramfit_graph::bind::{Bound, bind};
-use vramfit_graph::model::{Model, Origin, RecordedScript};
+use vramfit_graph::model::{Model, RecordedScript};
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_readers::read_file;
 use vramfit_trace::snapshot::Snapshot;
@@ -14,25 +17,7 @@ use vramfit_training::answer::{Device, Scenarios};
 use super::simulated_snapshot::simulated_snapshot;
 use crate::failure::Failure;
 use crate::installed_cudnn::InstalledCudnn;
-use crate::known_gpus::{KnownGpus, REFERENCE};
-
-/// The script whose recording a model is; `None` where it is a model.
-pub fn script(model: &Model) -> Option<&RecordedScript> {
-    model.script.as_ref().filter(|_| model.origin == Origin::Script)
-}
-
-/// Refuses the recording of a script where a command needs a model.
-pub fn refuse(name: &str, model: &Model) -> Result<(), Failure> {
-    let hint = format!(
-        "`vramfit run --recording {name} --gpu NAME` answers for any GPU, and `vramfit explain {name}` says what holds the memory; \
-         to change the model or the batch, change the script and run it again"
-    );
-    let needed = "found the recording of a script, needed a model: what a script does is not changed by flags";
-    match script(model) {
-        Some(_) => Err(Failure::new(format!("{name}: {needed}")).with_hint(Some(hint))),
-        None => Ok(()),
-    }
-}
+use crate::known_gpus;
 
 /// A recording, which has one size and one precision.
 pub fn bound<'m>(name: &str, model: &'m Model) -> Result<Bound<'m>, Failure> {
@@ -49,7 +34,7 @@ pub fn training(script: &RecordedScript) -> Loop {
 /// The simulated run of a recording, on the GPU that estimates are for by default.
 pub fn simulated(name: &str, model: &Model, script: &RecordedScript) -> Result<Snapshot, Failure> {
     let bound = bound(name, model)?;
-    let known = KnownGpus::load()?;
+    let known = known_gpus::load()?;
     let gpu = known.find(REFERENCE)?;
     let cudnn = InstalledCudnn::find(None)?;
     let device = Device { gpu, is_asked: false, vram: None, cudnn: cudnn.answers_for(gpu) };

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use vramfit_monitor::history::History;
 use vramfit_monitor::sample::Sample;
 
+use crate::failure;
 use crate::feed::Samples;
 
 /// Points per GPU: ten minutes at one sample per second.
@@ -65,7 +66,7 @@ pub fn keep_sampling(first: Option<Sample>, mut samples: Samples, interval: Dura
                 Ok(None) => return,
                 // Keep serving if the disk is full; report it once.
                 Err(failure) => {
-                    failure.print();
+                    failure::print(&failure);
                     samples.stop_recording();
                 }
             }

@@ -1,9 +1,6 @@
 //! `vramfit web`: the calculator in the browser.
 
-mod calculator;
-mod models;
-mod options;
-mod words;
+mod export;
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -12,20 +9,23 @@ use std::time::Duration;
 use vramfit_web::calculator::{CalculatorSite, Limits};
 use vramfit_web::server::accept;
 
-use self::calculator::Engine;
 use crate::arguments::web::Web;
 use crate::exit_status::ExitStatus;
 use crate::failure::{Failure, warn};
 use crate::installed_cudnn::InstalledCudnn;
 use crate::interrupt::{ControlSignal, Interrupt};
-use crate::known_gpus::KnownGpus;
+use crate::known_gpus;
 use crate::network::Network;
 use crate::platform;
+use vramfit_engine::calculator::Engine;
 
-/// Serves the calculator until it is stopped.
+/// Serves the calculator until it is stopped, or writes it into a folder.
 pub fn run(options: &Web) -> Result<ExitStatus, Failure> {
+    if let Some(folder) = &options.export {
+        return export::run(folder, options);
+    }
     let cudnn = InstalledCudnn::find(Some(&options.cudnn))?;
-    let engine = Engine::new(KnownGpus::load()?, cudnn)?;
+    let engine = Engine::new(known_gpus::load()?, Box::new(cudnn))?;
     let Network { listener, address, token, hosts } = Network::open(&options.at, options.port, 0, "use this machine")?;
     let interrupt = Interrupt::install()?;
     let site = CalculatorSite::new(engine, token, hosts, Limits::default());

@@ -100,7 +100,7 @@ function drawAnswer(answer) {
   drawTimeline(answer);
   drawHolders(answer);
   element("command").textContent = answer.command;
-  element("notes").replaceChildren(...(answer.notes ?? []).map((note) => make("li", { lang: "en" }, note)));
+  element("notes").replaceChildren(...(answer.notes ?? []).map(said).map(({ text, lang }) => make("li", { lang }, text)));
   drawLink();
   speak(answer);
 }

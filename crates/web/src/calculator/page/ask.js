@@ -1,4 +1,4 @@
-// Asks the server. Of many changes in a row only the last is asked about: one question is on its way at a time.
+// Asks the server, or the engine in this browser where there is none. Of many changes in a row only the last is asked about: one question is on its way at a time.
 "use strict";
 
 const element = (id) => document.getElementById(id);
@@ -22,7 +22,7 @@ class Refused extends Error {
   }
 }
 
-async function ask(path, options = {}) {
+async function askServer(path, options) {
   const token = sessionStorage.getItem("vramfit-token");
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
   const answer = await fetch(path, { ...options, headers });
@@ -32,14 +32,18 @@ async function ask(path, options = {}) {
     element("token").focus();
     throw new Refused(401, { error: words("token") });
   }
-  const text = await answer.text();
+  return { status: answer.status, text: await answer.text() };
+}
+
+async function ask(path, options = {}) {
+  const { status, text } = await (ENGINE ? askEngine : askServer)(path, options);
   let value;
   try {
     value = JSON.parse(text);
   } catch {
     value = { error: text.trim() };
   }
-  if (!answer.ok) throw new Refused(answer.status, value);
+  if (status !== 200) throw new Refused(status, value);
   return value;
 }
 
@@ -74,7 +78,7 @@ function latest(work, delay = 0) {
 
 function complain(error) {
   element("problem").hidden = !error;
-  element("problem").textContent = error ? words("no-server", { why: error.message }) : "";
+  element("problem").textContent = error ? words(ENGINE ? "no-engine" : "no-server", { why: error.message }) : "";
 }
 
 // Uploads a file and makes it the model.

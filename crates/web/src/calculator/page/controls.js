@@ -166,4 +166,5 @@ function drawControls() {
   drawSizes();
   drawChoices();
   drawOptions();
+  drawCluster();
 }

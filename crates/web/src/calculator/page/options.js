@@ -25,7 +25,12 @@ function optionControl(option) {
   control.setAttribute("aria-describedby", `${id}-help`);
   return make("div", { class: option.value === null ? "option switch" : "option" },
     make("label", { for: id }, optionName(option.name), " ", make("code", {}, `--${option.name}`)), control,
-    make("p", { class: "help", id: `${id}-help`, lang: "en" }, option.help));
+    help(option, id));
+}
+
+function help(option, id) {
+  const translated = state.language === "zh" ? HELP[option.name] : undefined;
+  return make("p", { class: "help", id: `${id}-help`, lang: translated ? undefined : "en" }, translated ?? option.help);
 }
 
 function apply(option, value) {

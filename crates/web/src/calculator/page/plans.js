@@ -7,7 +7,7 @@ let chosenPlan = 0;
 
 async function searchPlans() {
   const button = element("search");
-  const asked = query();
+  const asked = planQuery();
   button.disabled = true;
   element("plans").replaceChildren(make("p", { class: "busy" }, words("searching")));
   try {
@@ -25,7 +25,7 @@ async function searchPlans() {
 
 // Plans belong to the settings they were searched for.
 function markPlans() {
-  element("plans").classList.toggle("stale", found !== null && found.asked !== query());
+  element("plans").classList.toggle("stale", found !== null && found.asked !== planQuery());
 }
 
 // What a plan takes, as its group's frontier counts it where it has the plan.
@@ -75,7 +75,8 @@ function plot() {
   return drawn;
 }
 
-const changeWords = (plan) => plan.changes.map((change) => change.after).join("; ") || words("as-it-is");
+const changeWords = (plan) => plan.changes.map((change) => said(change.after).text).join(words("between-changes")) || words("as-it-is");
+const changeLanguage = (plan) => (plan.changes.some((change) => said(change.after).lang === "en") ? "en" : undefined);
 const planWords = (plan) => `${size(taken(plan))}, ${words("times", { times: plan.slowdown.toFixed(2) })}: ${changeWords(plan)}`;
 
 function choosePlan(index) {
@@ -85,7 +86,44 @@ function choosePlan(index) {
   if (had) element(`plan-${index}`).focus();
 }
 
+// The GPUs to spread the training over.
+function drawCluster() {
+  const choose = (name, none) => (value) => {
+    set(name, value === none ? undefined : value);
+    if (!get("gpus")) CLUSTER.forEach((field) => set(field, undefined));
+    drawCluster();
+    changed();
+    element("cluster").querySelector(`input[name=${name}]:checked`).focus();
+  };
+  const gpus = get("gpus") ?? "1";
+  const link = get("link") ?? "pcie";
+  const numbers = [...new Set(["1", "2", "4", "8", gpus])].map((value) => [value, value]);
+  const links = [["pcie", "PCIe"], ["nvlink", "NVLink"], ...(["pcie", "nvlink"].includes(link) ? [] : [[link, `${link} GB/s`]])];
+  element("cluster").replaceChildren(
+    segments("gpus", words("gpus"), numbers, gpus, choose("gpus", "1")),
+    ...(gpus === "1" ? [] : [segments("link", words("link"), links, link, choose("link", "pcie"))]));
+}
+
+// What a plan takes on one GPU and on all of them.
+function ranksTable({ all_ranks: all, settings, peak_reserved: reserved }) {
+  if (!all) return null;
+  const micro = all.batch === null ? null : all.batch / all.world;
+  const rows = [
+    [words("ranks-reserved"), size(reserved), size(all.peak_reserved)],
+    [words("ranks-sent"), size(all.sent / all.world), size(all.sent)],
+    ...(micro === null ? [] : [[words("ranks-batch"), settings.accumulate > 1 ? `${settings.accumulate} × ${micro / settings.accumulate}` : micro, all.batch]]),
+  ];
+  const head = ["", words("one-gpu"), words("all-gpus", { number: all.world })].map((text) => (text ? make("th", { scope: "col" }, text) : make("td")));
+  return make("table", { class: "ranks" }, make("thead", {}, make("tr", {}, ...head)),
+    make("tbody", {}, ...rows.map(([name, one, together]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", { class: "number" }, one), make("td", { class: "number" }, together)))));
+}
+
+function codeBlock(id, text) {
+  return make("div", { class: "code" }, make("pre", { id, tabindex: "0" }, text), make("button", { type: "button", "data-copy": id }, words("copy")));
+}
+
 function drawPlans() {
+  drawCluster();
   if (!found) return;
   if (!found.plans.length) {
     const nothing = found.nothing_fits;
@@ -106,21 +144,21 @@ function drawPlans() {
     input.checked = index === chosenPlan;
     input.addEventListener("change", () => choosePlan(index));
     rows.push(make("label", { class: "plan" }, input,
-      make("span", {}, make("b", {}, size(taken(plan))), " · ", words("times", { times: plan.slowdown.toFixed(2) }), make("small", { lang: plan.changes.length ? "en" : undefined }, changeWords(plan)))));
+      make("span", {}, make("b", {}, size(taken(plan))), " · ", words("times", { times: plan.slowdown.toFixed(2) }), make("small", { lang: changeLanguage(plan) }, changeWords(plan)))));
   });
   const plan = found.plans[chosenPlan];
-  const code = make("div", { class: "code" }, make("pre", { id: "plan-code", tabindex: "0" }, plan.code), make("button", { type: "button", "data-copy": "plan-code" }, words("copy")));
+  const accelerate = plan.accelerate ? [make("h4", {}, words("accelerate")), codeBlock("plan-accelerate", plan.accelerate)] : [];
   const use = make("button", { type: "button", class: "main" }, words("use-plan"));
   use.addEventListener("click", () => usePlan(plan));
   const cut = found.cut_short ? make("p", { class: "help" }, words("cut-short")) : null;
   element("plans").replaceChildren(
     ...[plot(), make("p", { class: "help" }, words("plot-help", { number: found.simulated })), cut].filter(Boolean),
     make("fieldset", { class: "plan-list" }, make("legend", { class: "unseen" }, words("plan")), ...rows),
-    make("h4", {}, words("code")), make("p", { class: "help", lang: "en" }, plan.why ?? ""), code, use);
+    make("h4", {}, words("code")), make("p", { class: "help", lang: said(plan.why ?? "").lang }, said(plan.why ?? "").text), ...[ranksTable(plan)].filter(Boolean), codeBlock("plan-code", plan.code), ...accelerate, use);
   markPlans();
 }
 
-// How the training is spread over GPUs: plans of the page leave it as it is.
+// How the training is spread over GPUs.
 const RANKS = ["parallel", "world", "shard", "reshard-after-forward", "param-dtype", "reduce-dtype", "cpu-offload", "gradient-as-bucket-view", "no-sync"];
 
 // Sets everything as a plan has it. A setting without a flag of `estimate` is in the code alone.
@@ -139,6 +177,13 @@ function usePlan(plan) {
     const isDefault = value === null || value === "" || value === false || String(value) === option.default;
     set(option.name, isDefault ? undefined : value);
   }
+  const isSpread = settings.parallel !== "none";
+  for (const name of RANKS) {
+    const value = settings[name.replaceAll("-", "_")];
+    const isDefault = value === "none" || value === false || String(value) === lists.options.find((option) => option.name === name)?.default || value === "default";
+    set(name, isSpread && !isDefault ? value : undefined);
+  }
+  if (isSpread) set("world", settings.world);
   const rank = settings.lora.match(/\d+/)?.[0];
   set("lora", settings.lora === "none" ? undefined : (get("lora") ?? rank));
   const scheme = settings.quantize.match(/nf4|int8/)?.[0];

@@ -35,19 +35,24 @@ function setSize(name, value) {
   set("size", sizes.length ? sizes : undefined);
 }
 
+// What only the search for plans knows: the GPUs to spread a training over.
+const CLUSTER = ["gpus", "nodes", "link", "network"];
+
 // The query of a question; `changes` replaces fields.
-function query(changes = {}) {
+function query(changes = {}, isPlan = false) {
   const fields = new URLSearchParams();
   for (const [name, values] of state.fields) {
-    if (name in changes) continue;
+    if (name in changes || (CLUSTER.includes(name) && !isPlan)) continue;
     for (const value of values) fields.append(name, value);
   }
   for (const [name, value] of Object.entries(changes)) if (value !== undefined) fields.append(name, value);
   return fields.toString();
 }
 
+const planQuery = () => query({}, true);
+
 function address() {
-  const fields = new URLSearchParams(query(state.file ? { model: state.file.name } : {}));
+  const fields = new URLSearchParams(query(state.file ? { model: state.file.name } : {}, true));
   for (const gpu of state.also) fields.append("also", gpu);
   if (state.file?.linked) fields.append("file", state.file.linked);
   if (state.language !== "en") fields.append("lang", state.language);

@@ -14,6 +14,8 @@ const WORDS = {
     "link-help-file": "In a browser; the address has all settings, but not the file: drop {file} on the page again.",
     copy: "Copy", copied: "Copied", drop: "Drop a config.json, .vramfit, .pt2 or model.toml",
     footer: "Everything is computed by the program that serves this page. Nothing is sent anywhere else.",
+    "footer-engine": "Everything is computed in this browser. Nothing is sent anywhere.", "no-engine": "The engine could not be loaded ({why}).",
+    "engine-failed": "vramfit failed at this question; please report it with the address of the page",
     "no-server": "No answer from vramfit ({why}). Is it still running?", "no-answer": "No answer for these settings", "no-limit": "on the device; no limit was given",
     title: "{verdict} {where}", "verdict-fits": "Fits", "verdict-too-close": "Too close to call", "verdict-does-not-fit": "Does not fit",
     "on-gpu": "on the {gpu}", "in-cap": "in {cap}", needs: "Needs {needed} of {capacity} GiB", "stays-free": "; {left} ({share} %) stay free.",
@@ -33,7 +35,9 @@ const WORDS = {
     "holder-size": "Size", "holder-kind": "Kind", "holder-module": "Module", "holder-code": "Code", "the-model": "the model",
     searching: "Simulating candidates…", "nothing-fits": "Nothing fits: the leanest candidate is {missing} short. The smallest GPU that would do: {gpu}.", "none-found": "No plan was found.",
     "cut-short": "The search was stopped; these are the best plans so far.", "time-axis": "time for the same work, 1× is as it is now", times: "{times}× the time",
-    "plot-help": "{number} candidates were simulated. Each dot is a plan: click it, or choose one below. The line is what the GPU has.", "as-it-is": "as it is now", code: "Code of the chosen plan", "use-plan": "Set everything as in this plan",
+    "plot-help": "{number} candidates were simulated. Each dot is a plan: click it, or choose one below. The line is what the GPU has.", "as-it-is": "as it is now", "between-changes": "; ", code: "Code of the chosen plan", "use-plan": "Set everything as in this plan",
+    gpus: "GPUs to spread it over", link: "Link between them", "one-gpu": "one GPU", "all-gpus": "all {number} GPUs", "ranks-reserved": "reserved at the peak", "ranks-sent": "sent in a step", "ranks-batch": "batch",
+    accelerate: "Configuration of Accelerate",
     "group-none": "The same results", "group-mixed-precision": "Mixed precision", "group-weight-state": "Another optimizer, or fewer trained weights", "group-smaller-dtype": "The whole model in a smaller type", "group-smaller-training": "Smaller batch, sequence or image",
   },
   zh: {
@@ -48,6 +52,8 @@ const WORDS = {
     "link-help-file": "浏览器；地址里包含所有设置，但不含文件：请把 {file} 再拖到页面上。",
     copy: "复制", copied: "已复制", drop: "拖放 config.json、.vramfit、.pt2 或 model.toml",
     footer: "一切都由提供此页面的程序计算，不会发送到其他地方。",
+    "footer-engine": "一切都在这个浏览器里计算，不会发送到任何地方。", "no-engine": "无法加载计算引擎（{why}）。",
+    "engine-failed": "vramfit 无法回答这个问题；请连同页面地址一起报告",
     "no-server": "vramfit 没有回应（{why}）。它还在运行吗？", "no-answer": "这些设置没有结果", "no-limit": "的显存；没有给出上限",
     title: "{where} {verdict}", "verdict-fits": "放得下", "verdict-too-close": "难以断定", "verdict-does-not-fit": "放不下",
     "on-gpu": "{gpu}", "in-cap": "{cap}", needs: "需要 {needed} GiB，共有 {capacity} GiB", "stays-free": "；剩余 {left}（{share} %）。",
@@ -67,7 +73,9 @@ const WORDS = {
     "holder-size": "大小", "holder-kind": "种类", "holder-module": "模块", "holder-code": "代码", "the-model": "模型本身",
     searching: "正在模拟候选方案…", "nothing-fits": "都放不下：最省的方案还差 {missing}。够用的最小 GPU：{gpu}。", "none-found": "没有找到方案。",
     "cut-short": "搜索已停止；这些是目前最好的方案。", "time-axis": "完成同样工作的时间，1× 为当前设置", times: "{times}× 时间",
-    "plot-help": "模拟了 {number} 个候选方案。每个点是一个方案：点击它，或在下面选择。横线是 GPU 的容量。", "as-it-is": "保持现状", code: "所选方案的代码", "use-plan": "按此方案设置",
+    "plot-help": "模拟了 {number} 个候选方案。每个点是一个方案：点击它，或在下面选择。横线是 GPU 的容量。", "as-it-is": "保持现状", "between-changes": "；", code: "所选方案的代码", "use-plan": "按此方案设置",
+    gpus: "分布到几块 GPU", link: "GPU 之间的连接", "one-gpu": "一块 GPU", "all-gpus": "全部 {number} 块 GPU", "ranks-reserved": "峰值预留", "ranks-sent": "每步发送", "ranks-batch": "批大小",
+    accelerate: "Accelerate 的配置",
     "group-none": "结果相同", "group-mixed-precision": "混合精度", "group-weight-state": "换优化器，或训练更少的权重", "group-smaller-dtype": "整个模型用更小的类型", "group-smaller-training": "更小的批大小、序列或图像",
   },
 };
@@ -110,5 +118,6 @@ const optionName = (name) => named("options", name);
 function translate() {
   document.documentElement.lang = state.language === "zh" ? "zh-CN" : "en";
   for (const place of document.querySelectorAll("[data-t]")) place.textContent = words(place.dataset.t);
+  if (ENGINE) element("footer").textContent = words("footer-engine");
   for (const button of document.querySelectorAll("[data-language]")) button.setAttribute("aria-pressed", String(button.dataset.language === state.language));
 }

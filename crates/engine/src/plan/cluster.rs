@@ -5,7 +5,7 @@ use vramfit_training::answer::Verdict;
 use vramfit_training::script::Parallel;
 
 use crate::arguments::{ParallelWay, PlanArguments};
-use crate::failure::Failure;
+use vramfit_report::failure::Failure;
 
 /// Settings that no plan changes where a training is spread: what they do together is not simulated.
 const NOT_SPREAD: [&str; 6] =

@@ -11,7 +11,7 @@ use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 
 use crate::arguments::{FineTuningFlags, ModeKind, ModelAt, ModelDtype, QuantizeScheme, RunSettings};
 use crate::built_in::load_for;
-use crate::failure::Failure;
+use vramfit_report::failure::Failure;
 
 impl RunSettings {
     /// Loads the model, for these settings alone.

@@ -6,7 +6,7 @@ use vramfit_training::optimizer::{Kind, Library};
 use vramfit_training::script::{AfterForward, Parallel, Replicated, Sharded};
 
 use crate::arguments::{ModelDtype, ParallelWay, RankFlags, Reshard, RunSettings, StateLocation};
-use crate::failure::Failure;
+use vramfit_report::failure::Failure;
 
 /// How the training is spread.
 pub fn parallel(options: &RunSettings) -> Result<Parallel, Failure> {

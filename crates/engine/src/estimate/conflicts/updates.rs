@@ -3,7 +3,7 @@
 use vramfit_training::optimizer::{Implementation, Kind, Library};
 
 use crate::arguments::{AutocastDtype, RunSettings, StateLocation};
-use crate::failure::Failure;
+use vramfit_report::failure::Failure;
 
 /// A flag that a combination must not have.
 #[derive(Clone, Copy)]

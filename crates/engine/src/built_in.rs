@@ -12,9 +12,9 @@ use vramfit_readers::packed::unpack;
 use vramfit_readers::{read_file, read_file_for};
 use vramfit_report::models::Row;
 
-use crate::failure::Failure;
 use crate::hub_cache;
 use crate::hub_names;
+use vramfit_report::failure::Failure;
 
 const INDEX: &str = include_str!("../built_in/models.json");
 const DATA: &[u8] = include_bytes!("../built_in/models.bin");

@@ -48,6 +48,7 @@ pub struct ModelAt {
     /// Keep the autograd graph in evaluation.
     #[arg(long, help_heading = MODEL)]
     pub grad: bool,
+    /// How it is fine-tuned.
     #[command(flatten)]
     pub fine_tuning: FineTuningFlags,
 }
@@ -76,6 +77,7 @@ pub struct FineTuningFlags {
 /// A training run: the model, the training loop, the GPU.
 #[derive(Args, Debug)]
 pub struct RunSettings {
+    /// The model.
     #[command(flatten)]
     pub at: ModelAt,
     /// The optimizer, with its library's default arguments. Names with 8bit, paged or lion are of bitsandbytes, adafactor-hf is
@@ -155,6 +157,7 @@ pub struct RunSettings {
     /// Training steps to simulate.
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000), help_heading = TRAINING)]
     pub steps: u32,
+    /// How it is spread over GPUs.
     #[command(flatten)]
     pub ranks: RankFlags,
     /// The GPU, such as "RTX 3060". Its memory is the limit, and its architecture decides what libraries allocate.
@@ -181,6 +184,7 @@ pub struct RunSettings {
 /// `vramfit estimate`.
 #[derive(Args, Debug)]
 pub struct EstimateArguments {
+    /// The training.
     #[command(flatten)]
     pub run: RunSettings,
     /// Print the phases, the largest holders, the second peak and all notes too.
@@ -202,10 +206,13 @@ pub struct MarginSettings {
 /// `vramfit plan`.
 #[derive(Args, Debug)]
 pub struct PlanArguments {
+    /// The training.
     #[command(flatten)]
     pub run: RunSettings,
+    /// What stays free.
     #[command(flatten)]
     pub margin: MarginSettings,
+    /// The GPUs to spread it over.
     #[command(flatten)]
     pub cluster: ClusterFlags,
     /// Settings that must not change, separated by commas: zero-grad, outputs, in-place, adapters, optimizer,
@@ -224,8 +231,10 @@ pub struct PlanArguments {
 /// `vramfit max-batch`.
 #[derive(Args, Debug)]
 pub struct MaxBatchArguments {
+    /// The training.
     #[command(flatten)]
     pub run: RunSettings,
+    /// What stays free.
     #[command(flatten)]
     pub margin: MarginSettings,
 }
@@ -233,6 +242,7 @@ pub struct MaxBatchArguments {
 /// `vramfit layers`.
 #[derive(Args, Debug)]
 pub struct Layers {
+    /// The model.
     #[command(flatten)]
     pub model: ModelAt,
     /// Depth of the modules to show; 0 is the model itself.

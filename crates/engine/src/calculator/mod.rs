@@ -1,8 +1,8 @@
 //! Answers the calculator's questions with the code behind `estimate`, `max-batch` and `plan`.
 
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::thread;
-use std::time::Instant;
+mod models;
+mod options;
+mod words;
 
 use serde::Serialize;
 use vramfit_graph::model::Model;
@@ -11,17 +11,18 @@ use vramfit_report::catalogue::CatalogueReport;
 use vramfit_report::estimate::{EstimateReport, Timeline};
 use vramfit_report::models::ModelsReport;
 use vramfit_report::plan::{MaxBatchReport, PlanReport};
-use vramfit_web::calculator::{Calculator, Fields, Listing, Problem, Question};
+use vramfit_web::calculator::{Calculator, Fields, IsOver, Listing, Problem, Question};
 
-use super::models::{Models, shown_name};
-use super::options::options;
-use super::words::{Asked, command_line};
+use self::models::{Models, shown_name};
+use self::options::options;
+use self::words::{Asked, command_line};
 use crate::arguments::{MaxBatchArguments, PlanArguments, RunSettings};
-use crate::commands::estimate::{Estimated, conflicts};
-use crate::commands::plan::{Searched, largest_batch, need_capacity, on_bench, refuse_evaluation, searched};
-use crate::failure::Failure;
-use crate::installed_cudnn::InstalledCudnn;
+use crate::cudnn::Cudnn;
+use crate::estimate::{Estimated, conflicts};
 use crate::known_gpus::KnownGpus;
+use crate::plan::cluster::cluster;
+use crate::plan::{Searched, largest_batch, need_capacity, on_bench, refuse_evaluation, searched};
+use vramfit_report::failure::Failure;
 
 /// The points of a timeline: about as many as a wide page has columns for it.
 const POINTS: usize = 720;
@@ -32,7 +33,7 @@ const MOST_PASSES: u64 = 500;
 /// The simulator with all that it knows.
 pub struct Engine {
     known: KnownGpus,
-    cudnn: InstalledCudnn,
+    cudnn: Box<dyn Cudnn + Send>,
     models: Models,
 }
 
@@ -62,7 +63,7 @@ struct PlanAnswer<T> {
 
 impl Engine {
     /// An engine with the built-in models.
-    pub fn new(known: KnownGpus, cudnn: InstalledCudnn) -> Result<Engine, Failure> {
+    pub fn new(known: KnownGpus, cudnn: Box<dyn Cudnn + Send>) -> Result<Engine, Failure> {
         Ok(Engine { known, cudnn, models: Models::new()? })
     }
 
@@ -74,7 +75,7 @@ impl Engine {
         };
         let model = changed.as_ref().unwrap_or(plain);
         let plan_command = command_line(Question::Plan, fields, &options.at.model);
-        let estimated = Estimated::new(options, model, &self.known, &self.cudnn, plan_command.clone())?;
+        let estimated = Estimated::new(options, model, &self.known, &*self.cudnn, plan_command.clone())?;
         json(&EstimateAnswer {
             report: &estimated.report,
             timeline: Timeline::new(&estimated.answer, POINTS),
@@ -83,38 +84,33 @@ impl Engine {
         })
     }
 
-    fn max_batch(&self, given: &MaxBatchArguments, plain: &Model, deadline: Instant) -> Result<String, Failure> {
+    fn max_batch(&self, given: &MaxBatchArguments, plain: &Model, is_over: IsOver) -> Result<String, Failure> {
         let options = &given.run;
         conflicts::refuse(options)?;
         need_capacity(options, "max-batch")?;
         let plain = options.with_torch(plain.clone());
-        on_bench(options, (given.margin.margin, None), &plain, &self.known, &self.cudnn, |bench, setup, _, _| {
-            let found = until(deadline, |control| largest_batch(options, bench, setup, control))?;
+        on_bench(options, (given.margin.margin, None), &plain, &self.known, &*self.cudnn, |bench, setup, _, _| {
+            let found = largest_batch(options, bench, setup, &Control::until(is_over))?;
             json(&MaxBatchReport::new(found, &bench.device))
         })
     }
 
-    fn plan(
-        &self,
-        fields: &Fields,
-        given: &PlanArguments,
-        plain: &Model,
-        deadline: Instant,
-    ) -> Result<String, Failure> {
+    fn plan(&self, fields: &Fields, given: &PlanArguments, plain: &Model, is_over: IsOver) -> Result<String, Failure> {
         let options = &given.run;
         refuse_evaluation(options)?;
         conflicts::refuse(options)?;
         need_capacity(options, "plan")?;
+        let cluster = cluster(given)?;
         let plain = options.with_torch(plain.clone());
         on_bench(
             options,
-            (given.margin.margin, None),
+            (given.margin.margin, cluster),
             &plain,
             &self.known,
-            &self.cudnn,
+            &*self.cudnn,
             |bench, setup, known, first| {
                 let Searched { outcome, notes } =
-                    until(deadline, |control| searched(given, bench, setup, known, &self.cudnn, control))?;
+                    searched(given, bench, setup, known, &*self.cudnn, &Control::until(is_over))?;
                 let notes = first.into_iter().chain(notes).collect();
                 let report = PlanReport { model: &options.at.model, bench, outcome: &outcome, notes };
                 let command = command_line(Question::Plan, fields, &options.at.model);
@@ -143,7 +139,7 @@ impl Calculator for Engine {
         json(&uploaded).map_err(|failure| problem(&failure))
     }
 
-    fn answer(&self, question: Question, fields: &Fields, deadline: Instant) -> Result<String, Problem> {
+    fn answer(&self, question: Question, fields: &Fields, is_over: IsOver) -> Result<String, Problem> {
         let mut asked = Asked::read(question, fields)?;
         let run = asked.run();
         refuse_long_run(run)?;
@@ -151,8 +147,8 @@ impl Calculator for Engine {
         run.at.model = shown_name(&run.at.model).to_owned();
         match &asked {
             Asked::Estimate(given) => self.estimate(fields, &given.run, &model),
-            Asked::MaxBatch(given) => self.max_batch(given, &model, deadline),
-            Asked::Plan(given) => self.plan(fields, given, &model, deadline),
+            Asked::MaxBatch(given) => self.max_batch(given, &model, is_over),
+            Asked::Plan(given) => self.plan(fields, given, &model, is_over),
         }
         .map_err(|failure| problem(&failure))
     }
@@ -170,26 +166,8 @@ fn refuse_long_run(run: &RunSettings) -> Result<(), Problem> {
     ))
 }
 
-/// Runs a search that is stopped at the deadline.
-fn until<R>(deadline: Instant, work: impl FnOnce(&Control) -> R) -> R {
-    let control = Control::default();
-    let (done, end) = mpsc::channel::<()>();
-    thread::scope(|scope| {
-        let control = &control;
-        scope.spawn(move || {
-            let left = deadline.saturating_duration_since(Instant::now());
-            if end.recv_timeout(left) == Err(RecvTimeoutError::Timeout) {
-                control.stop();
-            }
-        });
-        // Dropped when the work is done or panics, which ends the thread above.
-        let _done = done;
-        work(control)
-    })
-}
-
 /// A failure as the page shows it.
-pub fn problem(failure: &Failure) -> Problem {
+fn problem(failure: &Failure) -> Problem {
     Problem::of_question(failure.to_string(), failure.hint())
 }
 

@@ -9,7 +9,7 @@ use vramfit_graph::model::Mode;
 use vramfit_training::optimizer::{Implementation, Kind, Library, Recipe};
 
 use crate::arguments::{LossKind, ModeKind, ModelDtype, OutputLifetime, RunSettings, StateLocation, ZeroGradPosition};
-use crate::failure::Failure;
+use vramfit_report::failure::Failure;
 
 /// Refuses combinations that PyTorch does not support.
 pub fn refuse(options: &RunSettings) -> Result<(), Failure> {

@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use crate::failure::Failure;
+use vramfit_report::failure::Failure;
 
 /// Names that end like this are files, not models of the Hub.
 const FILE_ENDINGS: [&str; 7] = [".vramfit", ".pt2", ".json", ".toml", ".py", ".pt", ".safetensors"];

@@ -1,7 +1,7 @@
 //! Models that questions are about: built-in ones, and files that were uploaded. Nothing is read from this machine's disk.
 
 use std::borrow::Cow;
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{DefaultHasher, Hasher};
 use std::io::Read;
 use std::path::Path;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use vramfit_report::size::human;
 use vramfit_web::calculator::Problem;
 use vramfit_web::recent::Recent;
 
-use super::calculator::problem;
+use super::problem;
 use crate::built_in::{BuiltIn, built_in, named};
-use crate::commands::run::recording;
-use crate::failure::Failure;
+use crate::recording;
+use vramfit_report::failure::Failure;
 
 /// Uploaded files begin like this.
 const FILE: &str = "file:";
@@ -103,7 +103,10 @@ impl Models {
         let model = model.map_err(|error| Problem::of_question(format!("{file}: {error}"), error.hint()))?;
         recording::refuse(file, &model).map_err(|failure| problem(&failure))?;
         let mut hasher = DefaultHasher::new();
-        (file, bytes).hash(&mut hasher);
+        // Byte by byte, so that the name is the same on machines of other word sizes.
+        hasher.write(file.as_bytes());
+        hasher.write_u8(0);
+        hasher.write(bytes);
         let name = format!("{FILE}{:016x}/{file}", hasher.finish());
         let uploaded = Uploaded {
             name: name.clone(),

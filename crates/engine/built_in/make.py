@@ -1,4 +1,4 @@
-"""Makes the built-in models: python crates/cli/built_in/make.py [--check] [--jobs N] [NAME…]
+"""Makes the built-in models: python crates/engine/built_in/make.py [--check] [--jobs N] [NAME…]
 
 Each model of definitions.py is captured on the meta device (no weights, no downloads, no GPU), or made by vramfit of its
 Hugging Face configuration, and packed; all of them go into models.bin, and what `vramfit models` shows into models.json. With names, only those are made anew and the rest is

@@ -1,0 +1,31 @@
+// What each setting does, in Chinese; the program's own definitions have the English. A test names what is missing.
+"use strict";
+
+const HELP = {
+  size: "其他尺寸：SYMBOL=N，或用 INPUT=AxBxC 给出某个输入的整个形状",
+  mode: "训练，或在 no_grad 下评估", grad: "评估时保留 autograd 计算图",
+  "lora-targets": "哪些线性层加适配器：名称之间用逗号，或 all-linear 表示除最后一层外的全部 [默认：peft 对此模型的默认值]",
+  "lora-dropout": "适配器的 dropout，例如 0.05", "quantize-compute": "nf4 层的计算类型 [默认：bf16]",
+  "optimizer-groups": "优化器依次更新的权重组：组之间用分号，组内是以逗号分隔的权重名。名称里可以有 *，也可以是 model.parameters() 的序号或范围（0-5）。权重属于第一个提到它的组。组前加 `decay:` 会给它传入 weight_decay",
+  "optimizer-state": "优化器状态的位置。cpu：权重留在 GPU 上，CPU 上的优化器更新它们的副本",
+  "step-in-backward": "在反向传播中，一有梯度就更新该权重，并释放梯度", "optimizer-impl": "优化器的实现；default 是 torch.optim 在 CUDA 上的选择",
+  "weight-decay": "给优化器传入 weight_decay，它会加到梯度上。AdamW 自己的衰减不占内存", "clip-grad": "更新前用 clip_grad_norm_ 裁剪梯度",
+  "cudnn-benchmark": "设置 torch.backends.cudnn.benchmark = True：cuDNN 尝试卷积的所有方案，范围会变宽",
+  inputs: "输入一直留在 GPU 上，还是每步复制过去", outputs: "脚本把输出和损失保留到下一次迭代，还是在反向传播前释放输出、之后释放损失",
+  "checkpoint-save": "带检查点的模块保留而不重新计算的结果：matmul、attention、convolution，用逗号分隔（create_selective_checkpoint_contexts）",
+  "offload-activations": "把 autograd 保存的张量放在主机内存，反向传播时再复制回来（save_on_cpu）；不给值即为 pinned",
+  "chunked-loss": "把 transformers 因果语言模型的损失分成这么多个带检查点的块计算，同一时间只有一块的 logits",
+  "fused-linear-loss": "用不保留 logits 的融合函数计算 transformers 因果语言模型的损失：liger 即 LigerFusedLinearCrossEntropyLoss",
+  freeze: "不训练的权重，写权重名或模块名，用逗号分隔；* 匹配两个点之间的部分。优化器只有其余的权重",
+  ema: "在 GPU 上保留权重的指数滑动平均（torch.optim.swa_utils 的 AveragedModel），每步之后更新",
+  "zero-grad": "在哪里调用 zero_grad", "set-to-none": "zero_grad 释放梯度（true）还是填零（false）",
+  loss: "捕获的一步没有返回损失时加上的损失 [默认：cross-entropy]", steps: "模拟的训练步数",
+  parallel: "训练怎样分布：none、ddp（DistributedDataParallel）、zero1（ddp 加 ZeroRedundancyOptimizer）、fsdp2（fully_shard）或 hsdp:RxS（R 份模型，各分片到 S 块 GPU）。--batch 是一块 GPU 的批大小",
+  world: "GPU 的数量", shard: "除根模块外对谁调用 fully_shard：blocks（每个重复的块）、none，或以逗号分隔的模块名和模式",
+  "reshard-after-forward": "fully_shard 的 reshard_after_forward：true、false 或 GPU 数量 [默认：true，但根模块为 false]",
+  "param-dtype": "分片模块的计算类型；权重按 --dtype 存储", "reduce-dtype": "分片梯度的归约类型 [默认：模块的计算类型]",
+  "cpu-offload": "把分片的权重、梯度和优化器状态放在主机内存", "gradient-as-bucket-view": "ddp 的 gradient_as_bucket_view：梯度是归约桶的视图",
+  "no-sync": "与 --accumulate 一起时，只在最后一个微批次归约梯度 [默认：ddp 和 zero1 为 true，其他为 false]",
+  vram: "PyTorch 可以预留的上限，例如 11GiB，代替 GPU 的显存。超出即为显存不足", "alloc-conf": "分配器设置，语法同 PYTORCH_CUDA_ALLOC_CONF",
+  torch: "训练所用的 PyTorch，例如 2.8：会说明与测量所用的 2.11 可能有何不同 [默认：捕获模型时的版本]",
+};
