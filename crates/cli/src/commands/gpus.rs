@@ -178,13 +178,11 @@ fn columns(options: &Gpus) -> Columns {
 /// Prints why values are missing, each reason once with its number of occurrences.
 fn debug(sample: &Sample, stuck: usize) {
     let mut reasons: Vec<(String, usize)> = Vec::new();
-    for gpu in document(sample)["gpus"].as_array().into_iter().flatten() {
-        for (key, reason) in gpu["missing"].as_object().into_iter().flatten() {
-            let line = format!("> An error while retrieving `{key}`: {}", reason.as_str().unwrap_or_default());
-            match reasons.iter_mut().find(|(known, _)| *known == line) {
-                Some((_, count)) => *count += 1,
-                None => reasons.push((line, 1)),
-            }
+    for (key, reason) in document(sample).missing() {
+        let line = format!("> An error while retrieving `{key}`: {reason}");
+        match reasons.iter_mut().find(|(known, _)| *known == line) {
+            Some((_, count)) => *count += 1,
+            None => reasons.push((line, 1)),
         }
     }
     for (line, count) in reasons {

@@ -6,6 +6,7 @@ mod lines;
 mod memory;
 mod openmetrics;
 pub mod page;
+mod shape;
 mod words;
 
 pub use clock::{clock_time, header_time, http_time};
@@ -13,4 +14,5 @@ pub use json::{document, history};
 pub use lines::{Columns, lines};
 pub use memory::memory_view;
 pub use openmetrics::{CONTENT_TYPE, Exposition, openmetrics};
+pub use shape::GpusReport;
 pub use words::{age, count_of, mebibytes};

@@ -1,47 +1,115 @@
 //! Findings as JSON.
 
-use serde_json::{Value, json};
-use vramfit_lint::Severity;
+use serde::Serialize;
 use vramfit_lint::files::FileReport;
+use vramfit_lint::{Document, Finding, Severity};
 
-use super::recorded;
+use super::recorded::RecordedReport;
 
-/// A list of objects with `file`, `line`, `column`, `code`, `message` and more.
-pub fn json(reports: &[FileReport]) -> Value {
-    let mut list = Vec::new();
-    for report in reports {
-        let Some(document) = &report.document else { continue };
-        for finding in &report.checked.findings {
-            let (start, end) = (document.position(finding.range.start()), document.position(finding.range.end()));
-            let mut entry = json!({
-                "file": report.path.display().to_string(),
-                "line": start.line,
-                "column": start.column,
-                "code": finding.code,
-                "message": finding.message,
-                "end_line": end.line,
-                "end_column": end.column,
-                "severity": severity(finding.severity),
-                "cost": finding.cost,
-                "advice": finding.advice,
-                "fix": finding.fix.as_ref().map(|fix| json!({"title": fix.title, "safe": fix.is_safe})),
-            });
-            if let (Some(cell), Some(entry)) = (start.cell, entry.as_object_mut()) {
-                entry.insert("cell".into(), cell.into());
-            }
-            if let (Some(recorded), Some(entry)) = (&finding.recorded, entry.as_object_mut()) {
-                entry.insert("recorded".into(), recorded::json(recorded));
-            }
-            list.push(entry);
-        }
-    }
-    Value::Array(list)
+/// The findings, in the order of files and lines.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub struct LintReport<'a>(Vec<FindingReport<'a>>);
+
+/// A finding.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Finding"))]
+struct FindingReport<'a> {
+    /// The file, as it was named on the command line or found in a folder.
+    file: String,
+    /// The line, counted from 1.
+    line: usize,
+    /// The column, counted from 1.
+    column: usize,
+    /// The rule's code, such as `VF001`.
+    code: &'static str,
+    /// What is wrong.
+    message: &'a str,
+    /// The line of its end.
+    end_line: usize,
+    /// The column of its end.
+    end_column: usize,
+    /// How bad it is.
+    severity: SeverityName,
+    /// What it costs.
+    cost: &'a str,
+    /// What to do about it.
+    advice: &'a str,
+    /// How it can be fixed.
+    fix: Option<FixReport<'a>>,
+    /// The cell of a notebook, counted from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cell: Option<usize>,
+    /// With `--with`: what the recording says, if it has lines of this file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    recorded: Option<RecordedReport>,
 }
 
-fn severity(severity: Severity) -> &'static str {
-    match severity {
-        Severity::Error => "error",
-        Severity::Warning => "warning",
-        Severity::Note => "note",
+/// How bad a finding is.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Severity"))]
+#[serde(rename_all = "lowercase")]
+pub(super) enum SeverityName {
+    /// Memory grows, or the training is wrong.
+    Error,
+    /// Memory or time is wasted.
+    Warning,
+    /// Something to know.
+    Note,
+}
+
+/// A change of the source that fixes a finding.
+#[derive(Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Fix"))]
+struct FixReport<'a> {
+    /// What it does.
+    title: &'a str,
+    /// Whether it leaves what the program computes as it is.
+    safe: bool,
+}
+
+impl<'a> LintReport<'a> {
+    /// All findings of these files.
+    pub fn new(reports: &'a [FileReport]) -> LintReport<'a> {
+        let mut list = Vec::new();
+        for report in reports {
+            let Some(document) = &report.document else { continue };
+            let file = report.path.display().to_string();
+            list.extend(
+                report.checked.findings.iter().map(|finding| FindingReport::new(file.clone(), document, finding)),
+            );
+        }
+        LintReport(list)
+    }
+}
+
+impl<'a> FindingReport<'a> {
+    fn new(file: String, document: &Document, finding: &'a Finding) -> FindingReport<'a> {
+        let (start, end) = (document.position(finding.range.start()), document.position(finding.range.end()));
+        FindingReport {
+            file,
+            line: start.line,
+            column: start.column,
+            code: finding.code,
+            message: &finding.message,
+            end_line: end.line,
+            end_column: end.column,
+            severity: finding.severity.into(),
+            cost: &finding.cost,
+            advice: &finding.advice,
+            fix: finding.fix.as_ref().map(|fix| FixReport { title: &fix.title, safe: fix.is_safe }),
+            cell: start.cell,
+            recorded: finding.recorded.as_ref().map(RecordedReport::from),
+        }
+    }
+}
+
+impl From<Severity> for SeverityName {
+    fn from(severity: Severity) -> SeverityName {
+        match severity {
+            Severity::Error => SeverityName::Error,
+            Severity::Warning => SeverityName::Warning,
+            Severity::Note => SeverityName::Note,
+        }
     }
 }

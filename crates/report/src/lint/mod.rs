@@ -9,6 +9,6 @@ mod text;
 
 pub use diff::diff;
 pub use github::github;
-pub use json::json;
+pub use json::LintReport;
 pub use sarif::sarif;
 pub use text::{errors, rules, statistics, summary, text};

@@ -1,6 +1,6 @@
 //! What a recording says about a finding, in words and as JSON.
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use vramfit_lint::{Finding, Recorded, Subject};
 
 use crate::size::human;
@@ -32,14 +32,25 @@ pub fn words(finding: &Finding) -> Option<String> {
     })
 }
 
-/// As JSON.
-pub fn json(recorded: &Recorded) -> Value {
-    json!({
-        "ran": recorded.has_run,
-        "bytes": recorded.bytes,
-        "each": recorded.each,
-        "peak_reduction": recorded.peak_reduction,
-    })
+/// What a recorded run says about a finding.
+#[derive(Clone, Copy, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema), schemars(rename = "Recorded"))]
+pub struct RecordedReport {
+    /// Whether the finding's line, or the block around it, allocated memory.
+    ran: bool,
+    /// The most bytes that it holds at once without need; null if the recording cannot say.
+    bytes: Option<u64>,
+    /// Bytes that an iteration keeps, or that a call of a network leaves.
+    each: Option<u64>,
+    /// How much lower the peak of allocated memory would be; null where part of it is needed.
+    peak_reduction: Option<u64>,
+}
+
+impl From<&Recorded> for RecordedReport {
+    fn from(recorded: &Recorded) -> RecordedReport {
+        let Recorded { has_run, bytes, each, peak_reduction, peak: _ } = *recorded;
+        RecordedReport { ran: has_run, bytes, each, peak_reduction }
+    }
 }
 
 #[cfg(test)]

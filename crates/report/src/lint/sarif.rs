@@ -3,11 +3,11 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use vramfit_lint::Severity;
 use vramfit_lint::files::FileReport;
 use vramfit_lint::rules::RULES;
 
-use super::recorded;
+use super::json::SeverityName;
+use super::recorded::{self, RecordedReport};
 
 /// One run with all rules and findings; files that could not be read are notifications.
 pub fn sarif(reports: &[FileReport]) -> Value {
@@ -21,11 +21,6 @@ pub fn sarif(reports: &[FileReport]) -> Value {
         let Some(document) = &report.document else { continue };
         for finding in &report.checked.findings {
             let (start, end) = (document.position(finding.range.start()), document.position(finding.range.end()));
-            let level = match finding.severity {
-                Severity::Error => "error",
-                Severity::Warning => "warning",
-                Severity::Note => "note",
-            };
             let mut location = json!({"physicalLocation": {
                 "artifactLocation": {"uri": uri},
                 "region": {"startLine": start.line, "startColumn": start.column, "endLine": end.line, "endColumn": end.column}
@@ -38,12 +33,12 @@ pub fn sarif(reports: &[FileReport]) -> Value {
             let mut result = json!({
                 "ruleId": finding.code,
                 "ruleIndex": RULES.iter().position(|rule| rule.code == finding.code),
-                "level": level,
+                "level": SeverityName::from(finding.severity),
                 "message": {"text": format!("{}. Costs: {}.{words} {}", finding.message, finding.cost, finding.advice)},
                 "locations": [location],
             });
             if let (Some(recorded), Some(result)) = (&finding.recorded, result.as_object_mut()) {
-                result.insert("properties".into(), json!({"recorded": recorded::json(recorded)}));
+                result.insert("properties".into(), json!({"recorded": RecordedReport::from(recorded)}));
             }
             results.push(result);
         }

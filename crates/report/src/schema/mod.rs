@@ -3,9 +3,6 @@
 //! `VRAMFIT_UPDATE_SCHEMA=1 cargo test -p vramfit-report schema` writes them; without the variable the test compares. That real
 //! outputs are as the schemas say is tested in `crates/cli/tests/schema.rs`.
 
-mod gpus;
-mod lint;
-
 use std::fs;
 use std::path::PathBuf;
 
@@ -16,7 +13,9 @@ use serde_json::Value;
 use crate::catalogue::CatalogueReport;
 use crate::estimate::EstimateReport;
 use crate::explain::ExplainReport;
+use crate::gpus::GpusReport;
 use crate::layers::LayersReport;
+use crate::lint::LintReport;
 use crate::models::ModelsReport;
 use crate::plan::{MaxBatchReport, PlanAnswer};
 use crate::replay::ReplayReport;
@@ -44,8 +43,8 @@ fn published_schemas_are_those_of_the_reports() {
         schema::<ReplayReport>("replay"),
         schema::<ExplainReport>("explain"),
         schema::<RunReport>("run"),
-        schema::<gpus::GpusReport>("gpus"),
-        schema::<lint::LintReport>("lint"),
+        schema::<GpusReport>("gpus"),
+        schema::<LintReport>("lint"),
     ];
     let folder = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/schema").join(VERSION);
     let is_update = std::env::var_os("VRAMFIT_UPDATE_SCHEMA").is_some_and(|value| value == "1");

@@ -121,7 +121,7 @@ fn explain(code: &str) -> Result<ExitStatus, Failure> {
 
 fn show(reports: &[FileReport], format: LintFormat, options: &Lint) -> Result<(), Failure> {
     match format {
-        LintFormat::Json => print_json(&report::json(reports)),
+        LintFormat::Json => print_json(&report::LintReport::new(reports)),
         LintFormat::Sarif => print_json(&report::sarif(reports)),
         LintFormat::Github => print(&report::github(reports)),
         LintFormat::Text if options.statistics => print(&report::statistics(reports)),

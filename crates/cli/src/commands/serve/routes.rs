@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{Method, StatusCode};
+use serde::Serialize;
 use vramfit_report::gpus::page::{PAGE, SCRIPT, STYLE};
-use vramfit_report::gpus::{CONTENT_TYPE, Exposition, document, history, openmetrics};
+use vramfit_report::gpus::{CONTENT_TYPE, Exposition, GpusReport, document, history, openmetrics};
 use vramfit_web::server::{Admission, Head, KnownHosts, Request, Response, Site, Token};
 
 use super::state::{State, Taken};
@@ -22,6 +23,16 @@ pub struct GpuSite {
     pub per_process: bool,
     /// The time between samples.
     pub interval: Duration,
+}
+
+/// The answer of `/api/gpus`: that of `vramfit gpus --json`, and how fresh it is.
+#[derive(Serialize)]
+struct ShownSample {
+    #[serde(flatten)]
+    document: GpusReport,
+    sample_age_seconds: f64,
+    taken_at_ms: u64,
+    interval_seconds: f64,
 }
 
 const JSON: &str = "application/json";
@@ -80,11 +91,18 @@ impl GpuSite {
             }
             "/api/history" => Response::ok(JSON, history(&taken.history, &taken.sample).to_string()),
             _ => {
-                let mut value = document(&taken.sample);
-                value["sample_age_seconds"] = taken.at.elapsed().as_secs_f64().into();
-                value["taken_at_ms"] = (taken.sample.taken_at / 1000).into();
-                value["interval_seconds"] = self.interval.as_secs_f64().into();
-                Response::ok(JSON, value.to_string())
+                let shown = ShownSample {
+                    document: document(&taken.sample),
+                    sample_age_seconds: taken.at.elapsed().as_secs_f64(),
+                    taken_at_ms: taken.sample.taken_at / 1000,
+                    interval_seconds: self.interval.as_secs_f64(),
+                };
+                match serde_json::to_string(&shown) {
+                    Ok(text) => Response::ok(JSON, text),
+                    Err(_) => {
+                        Response::plain(StatusCode::INTERNAL_SERVER_ERROR, "the sample cannot be written as JSON\n")
+                    }
+                }
             }
         }
     }
