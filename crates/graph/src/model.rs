@@ -13,7 +13,7 @@ use crate::expression::{Expression, Linear};
 
 pub use function::RecordedBackward;
 pub use quantization::{Quantization, Scheme};
-pub use script::{Caller, Calls, RecordedScript};
+pub use script::{Caller, Calls, RecordedFile, RecordedScript};
 pub use step::{Argument, Call, Cast, MemoryFormat, Step};
 pub use symbol::{Example, ExpressionId, Size, Symbol, SymbolRange};
 pub use tensor::{Tensor, TensorId, Type};

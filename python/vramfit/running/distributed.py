@@ -1,4 +1,4 @@
-"""Distributed training, which is not followed: a script that joins a process group is told so at its line."""
+"""Distributed training, which is not followed: a script that joins a process group is refused at that line."""
 
 from __future__ import annotations
 

@@ -6,6 +6,7 @@ import os
 import sys
 from types import CodeType, FrameType
 from typing import Dict, List, Optional, Tuple
+from zlib import crc32
 
 import torch
 
@@ -28,6 +29,8 @@ class Stacks(Sources):
         self.callers: List[Tuple[Optional[int], bool, str]] = []
         self._stacks: Dict[Tuple[CodeType, int, Optional[int], bool, str], int] = {}
         self._marks: Dict[CodeType, str] = {}
+        # The checksums of the script's own files, by name, taken where their first line is seen.
+        self.checksums: Dict[str, int] = {}
 
     def here(self) -> int:
         frame: Optional[FrameType] = sys._getframe(1)
@@ -71,10 +74,22 @@ class Stacks(Sources):
         number = self._stacks.get(key)
         if number is None:
             number = self._stacks[key] = len(self.rows)
-            self.rows.append((shown_path(key[0].co_filename), key[1], key[0].co_name))
+            name = shown_path(key[0].co_filename)
+            self.rows.append((name, key[1], key[0].co_name))
             self._files.append(key[0].co_filename)
+            self._note_checksum(name, key[0].co_filename)
             self.callers.append((caller, is_in_module, calls))
         return number
+
+    def _note_checksum(self, name: str, filename: str) -> None:
+        if name in self.checksums or name.startswith("site-packages/") or not name.endswith(".py"):
+            return
+        try:
+            with open(filename, "rb") as file:
+                self.checksums[name] = crc32(file.read())
+        except OSError:
+            # The file is gone: nothing can be compared with it.
+            pass
 
 
 def _mark(code: CodeType) -> str:

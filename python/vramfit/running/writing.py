@@ -31,7 +31,10 @@ def contents(script: RecordedScript, name: str) -> Dict[str, Any]:
         "model": name, "symbols": [], "notes": _notes(script), "modules": [list(row) for row in script.modules.rows],
         "operators": [[operator, arguments] for operator, arguments in session.rows], "sources": [list(row) for row in session.sources.rows],
         "parameters": [], "buffers": [], "move_order": [], "inputs": [], "targets": [],
-        "script": {"parameters": script.modules.parameters(), "steps": script.steps, "cudnn_benchmark": script.recorder.is_cudnn_benchmarked, "callers": _callers(script)},
+        "script": {
+            "parameters": script.modules.parameters(), "steps": script.steps, "cudnn_benchmark": script.recorder.is_cudnn_benchmarked,
+            "callers": _callers(script), "files": _files(script),
+        },
     })
     return {**document.contents(), "format": FORMAT}
 
@@ -40,6 +43,12 @@ def _callers(script: RecordedScript) -> List[Any]:
     sources = script.session.sources
     assert isinstance(sources, Stacks)
     return [list(row) for row in sources.callers]
+
+
+def _files(script: RecordedScript) -> List[Any]:
+    sources = script.session.sources
+    assert isinstance(sources, Stacks)
+    return [[name, checksum] for name, checksum in sources.checksums.items()]
 
 
 def _notes(script: RecordedScript) -> List[str]:

@@ -1,5 +1,6 @@
 //! `vramfit lint --with`: findings with what a recorded run says about them.
 
+use std::io::Read;
 use std::path::PathBuf;
 
 use assert_cmd::Command;
@@ -106,6 +107,33 @@ fn files_are_recognised_by_the_end_of_their_path() {
     let (code, _, error) = lint(none.path(), &["--with", with, "."]);
     assert_eq!(code, 1);
     assert!(error.contains("found lines of train.py, needed those of the files checked"), "{error}");
+}
+
+/// The fixture's recording with the checksum of a source.
+fn recording_of(source: &str) -> Vec<u8> {
+    let mut text = String::new();
+    let packed = std::fs::read(fixture().join("train.vramfit")).unwrap();
+    flate2::read::GzDecoder::new(packed.as_slice()).read_to_string(&mut text).unwrap();
+    let mut recording: Value = serde_json::from_str(&text).unwrap();
+    let mut checksum = flate2::Crc::new();
+    checksum.update(source.as_bytes());
+    recording["script"]["files"] = json!([["train.py", checksum.sum()]]);
+    recording.to_string().into_bytes()
+}
+
+#[test]
+fn a_file_that_has_changed_since_it_was_recorded_is_named() {
+    let source = std::fs::read_to_string(fixture().join("train.py")).unwrap();
+    let same = folder(&[("train.py", &source)]);
+    std::fs::write(same.path().join("train.vramfit"), recording_of(&source)).unwrap();
+    let arguments = ["--json", "--with", "train.vramfit", "train.py"];
+    let (_, out, error) = lint(same.path(), &arguments);
+    assert_eq!(error, "");
+    std::fs::write(same.path().join("train.py"), format!("{source}\n")).unwrap();
+    let (code, changed, error) = lint(same.path(), &arguments);
+    assert!(error.contains("train.vramfit: train.py has changed since it was recorded"), "{error}");
+    assert!(error.contains("vramfit run --out"), "{error}");
+    assert_eq!((code, changed), (1, out), "what is found stays");
 }
 
 #[test]

@@ -11,6 +11,17 @@ pub struct RecordedScript {
     pub is_cudnn_benchmarked: bool,
     /// Who called each line of [`Model::sources`](super::Model::sources).
     pub callers: Vec<Caller>,
+    /// The script's own files as they were when it ran; empty in recordings of older versions.
+    pub files: Vec<RecordedFile>,
+}
+
+/// A source file of a recorded script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordedFile {
+    /// Its name, as in [`Model::sources`](super::Model::sources).
+    pub name: String,
+    /// The CRC-32 of its bytes.
+    pub checksum: u32,
 }
 
 /// Who called a line.

@@ -4,15 +4,27 @@ use serde::de::{self, MapAccess, SeqAccess};
 
 use super::argument::unknown_word;
 use crate::json::{List, Object, ParseState, Read, fields};
-use vramfit_graph::model::{Caller, Calls, RecordedScript};
+use vramfit_graph::model::{Caller, Calls, RecordedFile, RecordedScript};
 
 impl<'de> Read<'de> for RecordedScript {
     const NEEDED: &'static str = "an object";
 
     fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
-        fields!(object, { "parameters" => parameters, "steps" => steps, "cudnn_benchmark" => is_cudnn_benchmarked, "callers" => callers });
+        fields!(object, {
+            "parameters" => parameters, "steps" => steps, "cudnn_benchmark" => is_cudnn_benchmarked, "callers" => callers
+        }, optional { "files" => files });
         let parameters: i64 = parameters;
-        Ok(RecordedScript { parameters: parameters.unsigned_abs(), steps, is_cudnn_benchmarked, callers })
+        let files: Option<Vec<RecordedFile>> = files;
+        let files = files.unwrap_or_default();
+        Ok(RecordedScript { parameters: parameters.unsigned_abs(), steps, is_cudnn_benchmarked, callers, files })
+    }
+}
+
+impl<'de> Read<'de> for RecordedFile {
+    const NEEDED: &'static str = "a file's name and the checksum of its bytes";
+
+    fn from_list<Access: SeqAccess<'de>>(list: &mut List<'_, Access>) -> Result<Self, Access::Error> {
+        Ok(RecordedFile { name: list.required("a file's name")?, checksum: list.required("a checksum")? })
     }
 }
 

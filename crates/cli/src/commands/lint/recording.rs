@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
+use flate2::Crc;
 use vramfit_explain::cost::{Costs, Lines, Subject as Question};
 use vramfit_explain::{Explanation, explain};
 use vramfit_lint::files::FileReport;
@@ -19,21 +20,23 @@ pub struct Recording {
     path: PathBuf,
     snapshot: Snapshot,
     explanation: Explanation,
+    /// The checksums of recorded files, by name; none of a snapshot, which has only lines.
+    checksums: HashMap<String, u32>,
 }
 
 impl Recording {
     /// Reads a recording of `vramfit run --out`, or a snapshot of PyTorch.
     pub fn read(path: &Path) -> Result<Recording, Failure> {
-        let (snapshot, explanation) = if path.extension().is_some_and(|ending| ending == "vramfit") {
+        let (snapshot, explanation, checksums) = if path.extension().is_some_and(|ending| ending == "vramfit") {
             simulated(path)?
         } else {
             let snapshot = snapshot_file::read(path)?;
             let file = SnapshotFile { path: path.to_path_buf(), device: None };
             let device = snapshot_file::choose_device(&snapshot, &file)?;
             let explanation = explain(&snapshot, device, &recorded_settings(&snapshot)?, None);
-            (snapshot, explanation)
+            (snapshot, explanation, HashMap::new())
         };
-        Ok(Recording { path: path.to_path_buf(), snapshot, explanation })
+        Ok(Recording { path: path.to_path_buf(), snapshot, explanation, checksums })
     }
 
     /// Adds to each finding what the recording says. Returns what the reader should know.
@@ -59,12 +62,27 @@ impl Recording {
         }
         for (index, report) in reports.iter_mut().enumerate() {
             let (Some(file), Some(document)) = (names.get(&index), &report.document) else { continue };
+            if self.has_changed(file, &report.path) {
+                notes.push(format!(
+                    "{}: {} has changed since it was recorded, so its lines may be others; record it again with `vramfit run --out`",
+                    self.path.display(),
+                    report.path.display()
+                ));
+            }
             for finding in &mut report.checked.findings {
                 finding.recorded = recorded(&costs, file, document, finding)
                     .map(|recorded| Recorded { peak: self.explanation.history.peak_allocated().1, ..recorded });
             }
         }
         notes
+    }
+
+    /// Whether the file at `path` is another than the one that was recorded as `name`, as far as the recording can say.
+    fn has_changed(&self, name: &str, path: &Path) -> bool {
+        let (Some(recorded), Ok(bytes)) = (self.checksums.get(name), std::fs::read(path)) else { return false };
+        let mut checksum = Crc::new();
+        checksum.update(&bytes);
+        checksum.sum() != *recorded
     }
 }
 
@@ -143,14 +161,17 @@ fn matches<'a>(paths: &[&Path], files: &[&'a str]) -> Matches<'a> {
     found
 }
 
+/// A simulated run, what explains it, and the checksums of the script's files.
+type Simulated = (Snapshot, Explanation, HashMap<String, u32>);
+
 #[cfg(not(feature = "simulate"))]
-fn simulated(path: &Path) -> Result<(Snapshot, Explanation), Failure> {
+fn simulated(path: &Path) -> Result<Simulated, Failure> {
     Err(Failure::new(format!("{}: found a recording, needed a snapshot: this build cannot simulate", path.display())))
 }
 
 /// Simulates the recorded script on the GPU that `vramfit run` takes by default.
 #[cfg(feature = "simulate")]
-fn simulated(path: &Path) -> Result<(Snapshot, Explanation), Failure> {
+fn simulated(path: &Path) -> Result<Simulated, Failure> {
     use crate::commands::run::recording;
 
     let name = path.to_string_lossy().into_owned();
@@ -164,5 +185,6 @@ fn simulated(path: &Path) -> Result<(Snapshot, Explanation), Failure> {
     };
     let snapshot = recording::simulated(&name, &model, script)?;
     let explanation = explain(&snapshot, 0, &recorded_settings(&snapshot)?, None);
-    Ok((snapshot, explanation))
+    let checksums = script.files.iter().map(|file| (file.name.clone(), file.checksum)).collect();
+    Ok((snapshot, explanation, checksums))
 }
