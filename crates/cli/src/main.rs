@@ -17,6 +17,8 @@ mod interrupt;
 mod known_gpus;
 mod network;
 mod platform;
+#[cfg(feature = "simulate")]
+mod recorded_script;
 mod snapshot_file;
 #[cfg(feature = "simulate")]
 mod this_gpu;

@@ -39,7 +39,7 @@ pub fn read(path: &Path) -> Result<Snapshot, Failure> {
         }
     };
     #[cfg(feature = "simulate")]
-    if let Some(snapshot) = crate::commands::run::recording::simulated_file(path)? {
+    if let Some(snapshot) = crate::recorded_script::simulated_file(path)? {
         return Ok(snapshot);
     }
     Err(failure)

@@ -1,6 +1,7 @@
 //! The settings of a run, defaults included, as JSON and pages show them.
 
 mod choices;
+mod ranks;
 
 use indexmap::IndexMap;
 use serde::Serialize;
@@ -13,9 +14,10 @@ use vramfit_training::answer::Device;
 use vramfit_training::script::Parallel;
 use vramfit_training::{Loop, StatePlace, ZeroGrad};
 
-use crate::ranks::RankSettingsReport;
 use crate::size::human;
 use choices::{InputsName, LossName, ModeName, OffloadName, OutputsName, StateName, ZeroGradName};
+use ranks::RankSettingsReport;
+pub(crate) use ranks::how_spread;
 
 /// Settings that an answer belongs to.
 pub trait AnswerSettings {

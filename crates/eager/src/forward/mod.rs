@@ -30,13 +30,11 @@ pub use crate::autograd::Missing;
 pub use crate::operators::LossHead;
 pub use frozen::{chooses, frozen_weights};
 use function::OpenFunction;
-pub use module_choice::{UnknownModule, chosen_modules};
+pub use module_choice::{Choice, UnknownModule, chosen_modules};
 pub use module_hooks::ModuleHooks;
 pub use passes::Passes;
 use recomputation::held;
-pub use region::{
-    Choice, Region, block_names, is_transformers_model, module_names, regions, regions_keeping, updates_cache,
-};
+pub use region::{Region, block_names, is_transformers_model, module_names, regions, regions_keeping, updates_cache};
 use run_call::{Outcome, on_host, returns_arguments, run_call};
 pub use script::PhaseEnd;
 pub use unknown::SCRATCH;

@@ -1,11 +1,24 @@
 //! Modules by name: the repeated blocks of a model, and patterns with `*`.
 
 use std::collections::{BTreeSet, HashSet};
+use std::sync::Arc;
 
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Module;
 
-use super::Choice;
+/// Which modules something is done to.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
+pub enum Choice {
+    /// Only what the model itself checkpoints.
+    #[default]
+    Nothing,
+    /// Each repeated block, as Hugging Face's `gradient_checkpointing_enable`.
+    Blocks,
+    /// `checkpoint_sequential` on the outermost `nn.Sequential`, with so many segments.
+    Sequential(u32),
+    /// Modules by name; `*` matches within one part between dots.
+    Modules(Arc<Vec<String>>),
+}
 
 /// A setting that the model has nothing for.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,26 +6,12 @@ use std::sync::Arc;
 use vramfit_graph::bind::{Bound, BoundCall, BoundStep};
 use vramfit_graph::model::Module;
 
-use super::module_choice::{UnknownModule, blocks, matches, named_modules, unknown};
+use super::module_choice::{Choice, UnknownModule, blocks, matches, named_modules, unknown};
 use crate::autograd::KeptResults;
 use crate::operators::facts;
 
 /// The flag that chooses what is checkpointed.
 const FLAG: &str = "--checkpoint";
-
-/// Which modules something is done to.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, Default)]
-pub enum Choice {
-    /// Only what the model itself checkpoints.
-    #[default]
-    Nothing,
-    /// Each repeated block, as Hugging Face's `gradient_checkpointing_enable`.
-    Blocks,
-    /// `checkpoint_sequential` on the outermost `nn.Sequential`, with so many segments.
-    Sequential(u32),
-    /// Modules by name; `*` matches within one part between dots.
-    Modules(Arc<Vec<String>>),
-}
 
 impl Choice {
     /// The modules with these names.

@@ -34,7 +34,7 @@ impl Forward<'_> {
         }
     }
 
-    /// The base of a view, and how many views lie between them.
+    /// The base of a view, and how many views are between them.
     fn base_of(&self, view: TensorId) -> (usize, usize) {
         let storage = self.bound.tensor(view).storage;
         let (mut id, mut links) = (view, 0);

@@ -1,7 +1,7 @@
 //! What a call is given, and what it makes.
 
 use super::dimension::Dimension;
-use super::tape::Tensor;
+use super::tensor::Tensor;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, MemoryFormat};
 

@@ -14,6 +14,7 @@ mod layers;
 mod node;
 mod tables;
 mod tape;
+mod tensor;
 
 pub use error::SketchError;
 

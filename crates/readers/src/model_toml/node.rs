@@ -2,7 +2,8 @@
 
 use super::arguments::{Given, Kind, Made};
 use super::error::{Fault, SketchError};
-use super::tape::{Tape, Tensor, drop_in_order};
+use super::tape::Tape;
+use super::tensor::{Tensor, drop_in_order};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Mode, Step};
 

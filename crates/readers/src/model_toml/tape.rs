@@ -1,42 +1,18 @@
 //! Records the calls that eager PyTorch makes for the layers, without values.
 //!
-//! A [`Tensor`] is a counted handle, as in Python: dropping the last one records a free. Autocast's casts are made here.
+//! Autocast's casts are made here.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
 use super::arguments::{Given, Kind, Made, tensors_of};
-use super::dimension::{Dimension, row_major, shape_text};
+use super::dimension::Dimension;
 use super::tables::Tables;
+use super::tensor::{Handle, Recorded, Tensor, TensorFacts, drop_in_order};
 use vramfit_eager::operators::{self, Autocast};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{self, Argument, Call, Cast, Mode, Precision, Step, TensorId, Type};
-
-/// Type, layout and storage of a tensor.
-#[derive(Clone, Debug)]
-struct TensorFacts {
-    dtype: Dtype,
-    shape: Vec<Dimension>,
-    /// `None` is contiguous.
-    strides: Option<Vec<Dimension>>,
-    requires_grad: bool,
-    is_leaf: bool,
-    storage: u32,
-    offset: Dimension,
-}
-
-struct Recorded {
-    tables: Rc<RefCell<Tables>>,
-    types: Vec<Type>,
-    tensors: Vec<model::Tensor>,
-    facts: Vec<TensorFacts>,
-    steps: Vec<Step>,
-    storages: u32,
-    given: u32,
-    kept: HashMap<u32, Tensor>,
-    kept_order: Vec<TensorId>,
-}
 
 /// One variant being recorded.
 #[derive(Clone)]
@@ -44,67 +20,6 @@ pub(super) struct Tape {
     recorded: Rc<RefCell<Recorded>>,
     precision: Precision,
     mode: Mode,
-}
-
-/// A handle on a tensor.
-#[derive(Clone)]
-pub(super) struct Tensor(Rc<Handle>);
-
-struct Handle {
-    id: u32,
-    facts: TensorFacts,
-    recorded: std::rc::Weak<RefCell<Recorded>>,
-    is_given: bool,
-}
-
-impl Drop for Handle {
-    fn drop(&mut self) {
-        if self.is_given {
-            return;
-        }
-        if let Some(recorded) = self.recorded.upgrade() {
-            let steps = &mut recorded.borrow_mut().steps;
-            match steps.last_mut() {
-                Some(Step::Free(freed)) => freed.push(TensorId(self.id)),
-                _ => steps.push(Step::Free(vec![TensorId(self.id)])),
-            }
-        }
-    }
-}
-
-impl Tensor {
-    pub(super) fn id(&self) -> TensorId {
-        TensorId(self.0.id)
-    }
-
-    pub(super) fn shape(&self) -> &[Dimension] {
-        &self.0.facts.shape
-    }
-
-    pub(super) fn dtype(&self) -> Dtype {
-        self.0.facts.dtype
-    }
-
-    pub(super) fn shape_text(&self) -> String {
-        shape_text(self.shape())
-    }
-
-    pub(super) fn strides(&self) -> Option<Vec<Dimension>> {
-        self.0.facts.strides.clone()
-    }
-
-    pub(super) fn strides_or_row_major(&self) -> Vec<Dimension> {
-        self.strides().unwrap_or_else(|| row_major(self.shape()))
-    }
-
-    pub(super) fn offset(&self) -> Dimension {
-        self.0.facts.offset.clone()
-    }
-}
-
-/// Drops them, the first one first.
-pub(super) fn drop_in_order(tensors: impl IntoIterator<Item = Tensor>) {
-    tensors.into_iter().for_each(drop);
 }
 
 impl Tape {

@@ -172,7 +172,7 @@ fn simulated(path: &Path) -> Result<Simulated, Failure> {
 /// Simulates the recorded script on the GPU that `vramfit run` takes by default.
 #[cfg(feature = "simulate")]
 fn simulated(path: &Path) -> Result<Simulated, Failure> {
-    use crate::commands::run::recording;
+    use crate::recorded_script;
 
     let name = path.to_string_lossy().into_owned();
     let hint = Some("write one with `vramfit run --out FILE SCRIPT`");
@@ -183,7 +183,7 @@ fn simulated(path: &Path) -> Result<Simulated, Failure> {
     let Some(script) = vramfit_engine::recording::script(&model) else {
         return Err(Failure::new(format!("{name}: found a model, needed the recording of a script")).with_hint(hint));
     };
-    let snapshot = recording::simulated(&name, &model, script)?;
+    let snapshot = recorded_script::simulated(&name, &model, script)?;
     let explanation = explain(&snapshot, 0, &recorded_settings(&snapshot)?, None);
     let checksums = script.files.iter().map(|file| (file.name.clone(), file.checksum)).collect();
     Ok((snapshot, explanation, checksums))

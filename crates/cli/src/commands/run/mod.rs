@@ -2,8 +2,6 @@
 
 mod pickled;
 mod python;
-pub mod recording;
-mod simulated_snapshot;
 
 use std::path::Path;
 
@@ -22,7 +20,7 @@ use crate::exit_status::ExitStatus;
 use crate::failure::Failure;
 use crate::installed_cudnn::InstalledCudnn;
 use crate::known_gpus;
-use simulated_snapshot::simulated_snapshot;
+use crate::recorded_script::{self, simulated_snapshot};
 use vramfit_engine::built_in::load;
 use vramfit_engine::cudnn::Cudnn;
 use vramfit_engine::known_gpus::REFERENCE;
@@ -67,13 +65,13 @@ fn answer(path: &Path, options: &RunArguments, output: &Output) -> Result<ExitSt
             Failure::new(format!("{name}: found a model, needed the recording of a script")).with_hint(Some(hint))
         );
     };
-    let bound = recording::bound(&name, &model)?;
+    let bound = recorded_script::bound(&name, &model)?;
     let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
     let known = known_gpus::load_for(options.gpu.as_deref())?;
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
     let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
     let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
-    let training = recording::training(script);
+    let training = recorded_script::training(script);
     let settings = device.settings(Settings::parse(alloc_conf)?);
     let scenarios = Scenarios::record(&bound, &training, device.machine())?;
     let answer = scenarios.answer(&device, &settings, true).map_err(|error| Failure::at(&model.class, error))?;

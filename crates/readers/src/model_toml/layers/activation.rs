@@ -4,7 +4,7 @@ use super::super::arguments::{Given, Kind, Made, boolean, float, int, maybe};
 use super::super::call::{Arguments, LayerCall};
 use super::super::error::{Fault, SketchError};
 use super::super::node::{Node, Run};
-use super::super::tape::Tensor;
+use super::super::tensor::Tensor;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Argument;
 

@@ -5,7 +5,7 @@ use super::super::call::{Arguments, LayerCall};
 use super::super::dimension::{Dimension, product, row_major};
 use super::super::error::{Fault, SketchError};
 use super::super::node::{Node, Run, parameter_of};
-use super::super::tape::{Tensor, drop_in_order};
+use super::super::tensor::{Tensor, drop_in_order};
 use super::{activation, linear, norm};
 use vramfit_graph::model::Argument;
 

@@ -5,7 +5,7 @@ use super::super::call::{Arguments, LayerCall, Value};
 use super::super::dimension::Dimension;
 use super::super::error::{Fault, SketchError};
 use super::super::node::{Node, Run};
-use super::super::tape::Tensor;
+use super::super::tensor::Tensor;
 use vramfit_graph::model::Argument;
 
 pub(super) const NAMES: [&str; 6] =

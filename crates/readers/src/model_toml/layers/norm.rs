@@ -5,7 +5,7 @@ use super::super::call::{Arguments, LayerCall, Value};
 use super::super::dimension::Dimension;
 use super::super::error::{Fault, SketchError};
 use super::super::node::{Node, Run};
-use super::super::tape::{Tensor, drop_in_order};
+use super::super::tensor::{Tensor, drop_in_order};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Argument, Cast};
 

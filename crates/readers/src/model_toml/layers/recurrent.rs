@@ -5,7 +5,7 @@ use super::super::call::{Arguments, LayerCall};
 use super::super::dimension::{Dimension, product};
 use super::super::error::{Fault, SketchError};
 use super::super::node::Node;
-use super::super::tape::{Tensor, drop_in_order};
+use super::super::tensor::{Tensor, drop_in_order};
 use vramfit_graph::model::Argument;
 
 pub(super) const NAMES: [&str; 3] = ["LSTM", "GRU", "RNN"];

@@ -1,5 +1,7 @@
 //! Recordings of scripts, for commands that read them.
 
+mod simulated_snapshot;
+
 use std::path::Path;
 
 use vramfit_allocator::Settings;
@@ -14,10 +16,10 @@ use vramfit_trace::snapshot::Snapshot;
 use vramfit_training::Loop;
 use vramfit_training::answer::{Device, Scenarios};
 
-use super::simulated_snapshot::simulated_snapshot;
 use crate::failure::Failure;
 use crate::installed_cudnn::InstalledCudnn;
 use crate::known_gpus;
+pub use simulated_snapshot::simulated_snapshot;
 
 /// A recording, which has one size and one precision.
 pub fn bound<'m>(name: &str, model: &'m Model) -> Result<Bound<'m>, Failure> {

@@ -1,0 +1,103 @@
+//! The settings of a training on several GPUs.
+
+use serde::Serialize;
+use vramfit_graph::dtype::Dtype;
+use vramfit_training::script::{AfterForward, Parallel};
+
+use super::{checkpoint, yes_or_no};
+
+/// The settings of a training on several GPUs. A key is the name of the flag that sets it, with underscores.
+#[derive(Clone, Debug, Serialize)]
+#[cfg_attr(test, derive(schemars::JsonSchema))]
+pub(crate) struct RankSettingsReport {
+    /// `none`, `ddp`, `zero1`, `fsdp2` or `hsdp:RxS`.
+    parallel: String,
+    /// How many GPUs there are.
+    world: u32,
+    /// What is sharded beside the root: `none`, `blocks`, or module names with commas between.
+    shard: String,
+    /// `default`, `true`, `false`, or a number of GPUs.
+    reshard_after_forward: String,
+    /// The type that sharded modules compute in, or `none`.
+    param_dtype: String,
+    /// The type that sharded gradients are reduced in, or `none`.
+    reduce_dtype: String,
+    /// Whether sharded weights, gradients and optimizer state are in the CPU's memory.
+    cpu_offload: bool,
+    /// Whether gradients are views of the buckets they are reduced in.
+    gradient_as_bucket_view: bool,
+    /// Whether only the last micro-batch of a step reduces gradients.
+    no_sync: bool,
+}
+
+impl RankSettingsReport {
+    pub fn new(parallel: &Parallel) -> RankSettingsReport {
+        let none = RankSettingsReport {
+            parallel: how_spread(parallel),
+            world: parallel.world(),
+            shard: "none".to_owned(),
+            reshard_after_forward: "default".to_owned(),
+            param_dtype: "none".to_owned(),
+            reduce_dtype: "none".to_owned(),
+            cpu_offload: false,
+            gradient_as_bucket_view: false,
+            no_sync: parallel.skips_sync(),
+        };
+        let dtype = |dtype: Option<Dtype>| dtype.map_or("none", Dtype::short_name).to_owned();
+        match parallel {
+            Parallel::None => none,
+            Parallel::Replicated(settings) => {
+                RankSettingsReport { gradient_as_bucket_view: settings.gradients_are_views, ..none }
+            }
+            Parallel::Sharded(settings) => RankSettingsReport {
+                shard: checkpoint(&settings.modules),
+                reshard_after_forward: match settings.after_forward {
+                    AfterForward::FreedButRoot => "default".to_owned(),
+                    AfterForward::Freed => "true".to_owned(),
+                    AfterForward::Kept => "false".to_owned(),
+                    AfterForward::Split(ranks) => ranks.to_string(),
+                },
+                param_dtype: dtype(settings.param_dtype),
+                reduce_dtype: dtype(settings.reduce_dtype),
+                cpu_offload: settings.offloads,
+                ..none
+            },
+        }
+    }
+
+    /// Names and values for a page.
+    pub fn rows(&self) -> [(&'static str, String); 9] {
+        [
+            ("parallel", self.parallel.clone()),
+            ("world", self.world.to_string()),
+            ("shard", self.shard.clone()),
+            ("reshard after forward", self.reshard_after_forward.clone()),
+            ("param dtype", self.param_dtype.clone()),
+            ("reduce dtype", self.reduce_dtype.clone()),
+            ("cpu offload", yes_or_no(self.cpu_offload)),
+            ("gradient as bucket view", yes_or_no(self.gradient_as_bucket_view)),
+            ("no sync", yes_or_no(self.no_sync)),
+        ]
+    }
+
+    /// How it is spread, in words; `None` where it is not.
+    pub fn words(&self) -> Option<String> {
+        let computed = if self.param_dtype == "none" {
+            String::new()
+        } else {
+            format!(", stored in another type than {}", self.param_dtype)
+        };
+        (self.parallel != "none").then(|| format!("one of {} GPUs with {}{computed}", self.world, self.parallel))
+    }
+}
+
+/// `--parallel`, as it is written.
+pub(crate) fn how_spread(parallel: &Parallel) -> String {
+    match parallel {
+        Parallel::None => "none".to_owned(),
+        Parallel::Replicated(settings) if settings.splits_optimizer => "zero1".to_owned(),
+        Parallel::Replicated(_) => "ddp".to_owned(),
+        Parallel::Sharded(settings) if settings.copies == 1 => "fsdp2".to_owned(),
+        Parallel::Sharded(settings) => format!("hsdp:{}x{}", settings.copies, settings.shards),
+    }
+}
