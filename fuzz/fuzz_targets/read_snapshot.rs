@@ -17,7 +17,7 @@ fuzz_target!(|bytes: &[u8]| {
                     let total: u64 = segment.blocks.iter().map(|block| block.size).sum();
                     assert!(segment.blocks.is_empty() || total == segment.total_size, "blocks fill their segment");
                 }
-                assert!(device.segments.is_sorted_by_key(|segment| segment.address), "segments lie in order");
+                assert!(device.segments.is_sorted_by_key(|segment| segment.address), "segments are in order");
             }
         }
         Err(error) => {

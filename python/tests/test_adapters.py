@@ -1,4 +1,4 @@
-"""Modules of peft and bitsandbytes are captured as they will lie on the GPU."""
+"""Modules of peft and bitsandbytes are captured as they will be stored on the GPU."""
 
 import pytest
 import torch

@@ -123,12 +123,12 @@ def test_a_live_optimizer_is_its_name():
     step = [max(phase.peak for phase in one.phases if phase.phase == "step") for one in (live, plain)]
     assert step[0] >= step[1] + 4 * sum(p.numel() for p in model.parameters()) * 0.9
     groups = torch.optim.AdamW([{"params": model.head.parameters()}, {"params": model.blocks.parameters()}])
-    told = vramfit.estimate(model, inputs, optimizer=groups, **common)
+    grouped = vramfit.estimate(model, inputs, optimizer=groups, **common)
     named = vramfit.estimate(model, inputs, optimizer_groups="head.*;blocks.*", **common)
-    assert told.exact and told.phases == named.phases
+    assert grouped.exact and grouped.phases == named.phases
     # Its temporaries are those of one group at a time.
     whole = vramfit.estimate(model, inputs, **common)
-    step = [max(phase.peak for phase in one.phases if phase.phase == "step") for one in (told, whole)]
+    step = [max(phase.peak for phase in one.phases if phase.phase == "step") for one in (grouped, whole)]
     assert step[0] < step[1]
     capturable = vramfit.estimate(model, inputs, optimizer=torch.optim.Adam(model.parameters(), maximize=True), **common)
     assert not capturable.exact and "maximize" in capturable.unmodelled[0] and "maximize" in repr(capturable)

@@ -202,7 +202,7 @@ class Stream(io.StringIO):
         return self.is_terminal
 
 
-def told(is_terminal, waits, seconds):
+def progress_lines(is_terminal, waits, seconds):
     stream = Stream(is_terminal)
     with Progress(stream, waits) as progress:
         progress.at("importing torch")
@@ -213,17 +213,17 @@ def told(is_terminal, waits, seconds):
 
 
 def test_long_work_says_what_it_is_at_line_by_line_in_a_log():
-    lines = told(False, (0.05, 0.05), 0.3).splitlines()
+    lines = progress_lines(False, (0.05, 0.05), 0.3).splitlines()
     assert lines[0] == "importing torch (0 s)" and lines[-1] == "building it (1 s)"
 
 
 def test_long_work_writes_over_one_line_of_a_terminal_and_leaves_none():
-    text = told(True, (0.05, 0.05), 0.3)
+    text = progress_lines(True, (0.05, 0.05), 0.3)
     assert "\n" not in text and "\r\x1b[Kimporting torch (0 s)" in text and text.endswith("\r\x1b[K")
 
 
 def test_short_work_says_nothing():
-    assert told(False, (5.0, 15.0), 0.01) == told(True, (1.0, 1.0), 0.01) == ""
+    assert progress_lines(False, (5.0, 15.0), 0.01) == progress_lines(True, (1.0, 1.0), 0.01) == ""
 
 
 def test_a_capture_tells_each_precision_and_mode_that_it_records(tmp_path):

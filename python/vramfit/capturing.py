@@ -309,11 +309,11 @@ def _head(recorded: Recorded, session: Session, plan: Plan, reasons: List[str]) 
 
 
 def _parameter(entry: Entry, numbers: Dict[int, int]) -> Dict[str, Any]:
-    """A parameter as it lies on the GPU."""
+    """A parameter as it is stored on the GPU."""
     weight, quantized = entry.original, entry.quantized
-    lies = weight if quantized is None else quantized.packed()
+    stored = weight if quantized is None else quantized.packed()
     described = {
-        "names": entry.names, "tensor": numbers[id(weight)], "shape": list(lies.shape), "dtype": _dtype(lies), "requires_grad": weight.requires_grad,
+        "names": entry.names, "tensor": numbers[id(weight)], "shape": list(stored.shape), "dtype": _dtype(stored), "requires_grad": weight.requires_grad,
     }
     if quantized is not None:
         described["quantized"] = quantized.described(numbers)

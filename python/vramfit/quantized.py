@@ -1,4 +1,4 @@
-"""Weights that bitsandbytes quantises when they are moved to the GPU, captured as they will lie there.
+"""Weights that bitsandbytes quantises when they are moved to the GPU, captured as they will be stored there.
 
 A ``Linear4bit`` on the CPU or the meta device still has its floating-point weight; ``.cuda()`` replaces it by packed integers and the
 statistics to undo that. Nothing here imports bitsandbytes: a weight of its classes proves that it is imported.

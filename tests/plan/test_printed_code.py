@@ -299,7 +299,7 @@ ADDED = {
     "outputs": (lambda loss, logits, hidden: logits, (8, 32)),
     # As torchvision's segmentation models.
     'outputs["out"]': (lambda loss, logits, hidden: OrderedDict(out=logits, aux=hidden), (8, 32)),
-    # The first one, though lists let go of their last one first.
+    # The first one, though lists drop their last one first.
     "outputs[0]": (lambda loss, logits, hidden: (logits, hidden), (8, 32)),
     "outputs.flatten(0, 1)": (lambda loss, logits, hidden: logits, (8, 5, 32)),
     "outputs[0].flatten(0, 1)": (lambda loss, logits, hidden: [logits, hidden], (8, 5, 32)),

@@ -202,7 +202,7 @@ def run_job(job):
     return dict(result, name=job["name"], kind=job["kind"])
 
 
-def told(result):
+def summary(result):
     if "error" in result:
         return "error: " + result["error"].strip().splitlines()[-1]
     state = "died" if "died" in result else result.get("skipped", "ran")
@@ -230,7 +230,7 @@ def main():
     with ThreadPoolExecutor(given.jobs) as pool:
         for result in pool.map(run_job, jobs):
             results.append(result)
-            print(f"{result['kind']} {result['name']}: {told(result)}", flush=True)
+            print(f"{result['kind']} {result['name']}: {summary(result)}", flush=True)
             if given.out:
                 given.out.write_text(json.dumps(results, indent=1) + "\n")
     return 1 if any("error" in result for result in results) else 0

@@ -298,7 +298,7 @@ def retain_graph(name):
 
 
 def outputs_held(name):
-    """VF008: the peak with the last outputs held, and let go."""
+    """VF008: the peak with the last outputs held, and freed."""
     result = {}
     for label, lets_go in (("held", False), ("let_go", True)):
         model, optimizer, x, y = setup(name)

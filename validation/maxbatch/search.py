@@ -84,7 +84,7 @@ BLIND = [
 ]
 
 # Chosen after the rules and trees stood, before any of them was tried: none is of a case above. Of resnet50-channels-last and
-# unet-channels-last nothing is told: their captures have no batch to choose.
+# unet-channels-last nothing is said: their captures have no batch to choose.
 FRESH = [
     ("mobilenet-v2", 3072),
     ("googlenet", 3072),

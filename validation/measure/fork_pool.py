@@ -124,7 +124,7 @@ def can_fork(device):
 
 
 def run(jobs, limit, timeout, device, report=None, deadline=None):
-    """Results by job name. `report(name, result, done, total)` is told of each.
+    """Results by job name. Calls `report(name, result, done, total)` for each.
 
     After `deadline`, a time of time.time(), no job is started any more.
     """

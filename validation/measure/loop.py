@@ -16,7 +16,7 @@ def loss_of(outputs, targets, function):
 def train(case, model, inputs, targets, function, optimizers, device, phase, steps=3, before_backward=None, averaged=None):
     """`inputs` and `targets` are on the device, or on the CPU for fresh ones.
 
-    `optimizers` are those that the loop itself calls. `phase(step, name, micro)` is told of the end of each phase,
+    `optimizers` are those that the loop itself calls. `phase(step, name, micro)` is called at the end of each phase,
     `phase.end()` while all is still bound.
     """
     scaler = make_scaler(case.amp, device)

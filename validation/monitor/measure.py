@@ -67,15 +67,15 @@ def main():
         line = worker.stdout.readline()
         if not line:
             break
-        told = json.loads(line)
+        stage = json.loads(line)
         time.sleep(1.5)  # let power and utilisation settle
-        moment = dict(torch=told)
+        moment = dict(torch=stage)
         moment["vramfit"] = run([binary, "gpus", "--json", "-a"])
         moment["nvidia_smi_gpu"] = run(["nvidia-smi", f"--query-gpu={gpu_keys}", "--format=csv,nounits"]) if device == "cuda" else None
         moment["nvidia_smi_apps"] = run(["nvidia-smi", "--query-compute-apps=pid,process_name,used_gpu_memory", "--format=csv,nounits"]) if device == "cuda" else None
         moment["vramfit_again"] = run([binary, "gpus", "--json"])
-        if told["stage"] in ("first tensor", "training"):
-            maps = pathlib.Path(f"/proc/{told['pid']}/maps").read_text().splitlines()
+        if stage["stage"] in ("first tensor", "training"):
+            maps = pathlib.Path(f"/proc/{stage['pid']}/maps").read_text().splitlines()
             moment["mapped"] = sorted({pathlib.Path(part[-1]).name for part in (row.split() for row in maps) if len(part) > 5 and ("nvidia" in part[-1] or "cuda" in part[-1] or "torch" in part[-1])})
             moment["device_mappings"] = [row for row in maps if "/dev/nvidia" in row][:200]
         stages.append(moment)

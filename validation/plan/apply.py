@@ -54,8 +54,8 @@ def make(given):
                     continue
                 found.append(dict(case, name=name))
                 best = case["plans"]["after"]
-                told = "; ".join(change["after"] for change in best["changes"])
-                print(f"{len(found)} {name}: batch {case['batch']}, cap {case['cap'] >> 20} MiB of {case['start']['peak_reserved'] >> 20}: {told}", flush=True)
+                changes = "; ".join(change["after"] for change in best["changes"])
+                print(f"{len(found)} {name}: batch {case['batch']}, cap {case['cap'] >> 20} MiB of {case['start']['peak_reserved'] >> 20}: {changes}", flush=True)
             given.out.write_text(json.dumps(found[: given.count], indent=1) + "\n")
 
 

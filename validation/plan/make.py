@@ -51,10 +51,10 @@ def main():
             }
         )
         chosen = next(iter(best.values()), None)
-        told = "; ".join(change["after"] for change in chosen["changes"]) if chosen else "nothing fits"
+        changes = "; ".join(change["after"] for change in chosen["changes"]) if chosen else "nothing fits"
         print(
             f"{pair.name}: {start['verdict']}, would reserve {start['peak_reserved'] / 2**30:.2f} GiB; "
-            f"max batch {answer['max_batch']}; {seconds:.1f} s; {told}",
+            f"max batch {answer['max_batch']}; {seconds:.1f} s; {changes}",
             flush=True,
         )
     given.out.write_text(json.dumps(plans, indent=1) + "\n")

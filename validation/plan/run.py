@@ -131,7 +131,7 @@ def run_job(job, timeout):
     return result
 
 
-def told(result):
+def summary(result):
     if "error" in result:
         return "error: " + result["error"].strip().splitlines()[-1]
     state = "died" if "died" in result else "ran"
@@ -163,7 +163,7 @@ def main():
     with ThreadPoolExecutor(given.jobs) as pool:
         for job, result in zip(jobs, pool.map(lambda job: run_job(job, given.timeout), jobs)):
             results.append(result)
-            print(f"{job['name']} {job['kind']} batch {job['batch']}: {told(result)}", flush=True)
+            print(f"{job['name']} {job['kind']} batch {job['batch']}: {summary(result)}", flush=True)
             if given.out:
                 given.out.write_text(json.dumps(results, indent=1) + "\n")
     return 1 if any("error" in result for result in results) else 0

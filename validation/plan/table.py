@@ -44,8 +44,8 @@ def page():
         is_below = fits and plan["max_batch"] < largest
         equal += fits and next_dies and not is_below
         above += not fits or (next_dies and plan["max_batch"] > largest)
-        told = f"{largest} ran" if is_below else "equal" if fits and next_dies else "too many"
-        batches.append(f"| {plan['model']} | {plan['seq'] or ''} | {plan['cap'] // MIB} | {plan['max_batch']} | {told} |")
+        outcome = f"{largest} ran" if is_below else "equal" if fits and next_dies else "too many"
+        batches.append(f"| {plan['model']} | {plan['seq'] or ''} | {plan['cap'] // MIB} | {plan['max_batch']} | {outcome} |")
     total = len(rows)
     lines = [
         "# Plans on a GPU",
@@ -98,12 +98,12 @@ def drawn_section():
                 f"| {case['name']} | {case['batch']} | {case['cap'] // MIB} | {'dies' if 'died' in start else 'runs'} | {way} | {changes} "
                 f"| {'runs' if runs else 'fails' if 'error' in row else 'dies'} | {plan['peak_reserved'] // MIB} | {'' if off is None else f'{off:+.3f} %'} | {plan['slowdown']:.2f} | {slowdown} |"
             )
-    told = "; ".join(f"{way}: {runs} of {all_} run, {exact} with the peak to the byte" for way, (all_, runs, exact) in counts.items())
+    summary = "; ".join(f"{way}: {runs} of {all_} run, {exact} with the peak to the byte" for way, (all_, runs, exact) in counts.items())
     return [
         "## Models drawn from the sweep",
         "",
         f"{len(cases)} models that no other case uses (`apply.py`), 20 steps in each way under the cap: the printed code, the plan applied and",
-        f"the model then moved to the GPU (`after`), and the model moved first (`before`). Of the starts {died} die. {told}.",
+        f"the model then moved to the GPU (`after`), and the model moved first (`before`). Of the starts {died} die. {summary}.",
         "Step times were measured for six models that were alone on the GPU; the others ran eight at a time.",
         "DenseNet-169 fails with an error of batch norm, not of memory: its layers get a list that grows after the call, so that a layer",
         "that is checkpointed alone computes from another list in the backward pass. Plans still propose this; checkpoint a whole dense block instead.",

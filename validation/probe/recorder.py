@@ -42,7 +42,7 @@ class Recorder:
 
 
 def number(entries, marks, known, labels=()):
-    """An address is used again and again: a label counts for what lies there at its mark."""
+    """An address is used again and again: a label counts for what is there at its mark."""
     live, parts, events, names, next_id = dict(known), {}, [], {}, 0
     for entry in entries:
         action = entry["action"]

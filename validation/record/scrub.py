@@ -38,7 +38,7 @@ def holders_of_frames(snapshot):
 
 
 def drop_harness(stack):
-    """Cuts what lies outside the case: a stack goes from the innermost frame outwards."""
+    """Cuts what is outside the case: a stack goes from the innermost frame outwards."""
     for index in range(len(stack) - 1, -1, -1):
         if stack[index]["filename"].startswith("cases/"):
             del stack[index + 1 :]

@@ -53,7 +53,7 @@ def first_workspace(cudnn, row, index):
         for mode, room in ((INSTANT, 1), (INSTANT, 0), (FALLBACK, 0)):
             for config in cudnn.results(graph, mode, room):
                 if DOWN_CONVERT_INPUTS not in cudnn.engine(config)[1]:
-                    return cudnn.told(config)
+                    return cudnn.stated_workspace(config)
     except Refused:
         pass
     finally:

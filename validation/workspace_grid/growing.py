@@ -13,7 +13,7 @@ import numpy as np
 from forms import BY_IMAGE, DEPTHWISE, GROUPED, MORE, RELATIVE, TILES, UNEXPLAINED
 
 COARSE_WEIGHT = 0.3
-FINE = 64  # steps of a doubling that are told apart where a form's number is bytes
+FINE = 64  # steps of a doubling that are distinguished where a form's number is bytes
 BLOCK = 512
 SMALLEST_LEAF = 3
 FEATURES_PER_SPLIT = 0.4

@@ -194,7 +194,7 @@ class Cudnn:
             found += [knob.value, value.value]
         return found
 
-    def told(self, config):
+    def stated_workspace(self, config):
         """The workspace that an answer tells before a plan is built of it."""
         bytes = ctypes.c_int64()
         self.get(config, 303, INT64, 1, ctypes.byref(bytes))
@@ -212,7 +212,7 @@ class Cudnn:
             self.child(plan, 407, self.device)
         self.finalize(plan)
         self.get(plan, 402, INT64, 1, ctypes.byref(bytes))
-        assert bytes.value == self.told(config), "a plan that needs another workspace than it told"
+        assert bytes.value == self.stated_workspace(config), "a plan that needs another workspace than it states"
         return [bytes.value, number, *self.knobs(config)]
 
     def plans(self, row, index, most):

@@ -19,7 +19,7 @@ pub(crate) struct LayerTensors {
     pub weight: TensorId,
     /// The adapter's two weights.
     pub adapter: Option<(TensorId, TensorId)>,
-    /// What lies beside a quantised weight, in the order of its [`Quantization`].
+    /// What is stored beside a quantised weight, in the order of its [`Quantization`].
     pub states: Vec<TensorId>,
 }
 
@@ -140,7 +140,7 @@ fn inserted(old: &[Weight], new: &[New]) -> Vec<(Weight, Option<u32>)> {
     all
 }
 
-/// Children first: a layer's weight with what lies beside it, its bias, its adapter.
+/// Children first: a layer's weight with what is stored beside it, its bias, its adapter.
 fn move_order(model: &Model, given: &[TensorId], layers: &[Layer], tensors: &[LayerTensors]) -> Vec<TensorId> {
     let mut order = Vec::new();
     for TensorId(old) in &model.move_order {
@@ -157,7 +157,7 @@ fn move_order(model: &Model, given: &[TensorId], layers: &[Layer], tensors: &[La
     order
 }
 
-/// What lies beside a quantised weight: names, shapes and types, in the order in which quantising makes them.
+/// What is stored beside a quantised weight: names, shapes and types, in the order in which quantising makes them.
 fn states_of(quantize: Quantize, layer: &Layer) -> Vec<(&'static str, Vec<i64>, Dtype)> {
     match quantize {
         Quantize::Int8 => vec![("SCB", vec![layer.outputs], Dtype::Float32)],

@@ -105,7 +105,7 @@ fn a_segment_pinned_by_one_small_block_cannot_be_given_back() {
     let big = take(&mut allocator, 40 * MIB);
     allocator.free(big);
     let pin = take(&mut allocator, 2 * MIB);
-    assert_eq!(allocator.block(pin).size, 2 * MIB, "it lies in the 40 MiB segment");
+    assert_eq!(allocator.block(pin).size, 2 * MIB, "it is in the 40 MiB segment");
     let error = allocator.allocate(50 * MIB, 0, MempoolId::DEFAULT).unwrap_err();
     assert_eq!((error.segment, error.allocated, error.reserved), (50 * MIB, 2 * MIB, 40 * MIB));
     assert_eq!(allocator.statistics().ooms, 1);

@@ -230,7 +230,7 @@ fn a_slow_search_ends_for_others_and_a_flood_is_answered_or_told_to_wait() {
     let server = Server::start(&[]);
     let begun = Instant::now();
     std::thread::scope(|scope| {
-        // In a flood some connections are closed or told to come back.
+        // In a flood some connections are closed or refused for now.
         let patient = || {
             let ask = || server.get("/api/plan?model=bert-base&vram=4GiB&batch=8&seq=128").0;
             std::iter::repeat_with(ask).take(500).find(|code| ![503, 0].contains(code))

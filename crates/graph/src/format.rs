@@ -7,7 +7,7 @@ use crate::dtype::Dtype;
 use crate::dims::Dims;
 use crate::layout::{Layout, contiguous_strides};
 
-/// The order in which the dimensions of an image lie.
+/// The order of an image's dimensions in memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Format {
     /// Row-major.

@@ -24,7 +24,7 @@ impl<T: Clone> Recent<T> {
         Some(value)
     }
 
-    /// Keeps a value, and lets go of the one that was not used for the longest time where there are too many.
+    /// Keeps a value; where there are too many, drops the least recently used one.
     pub fn put(&self, name: String, value: T) {
         let mut values = self.values.lock().unwrap_or_else(PoisonError::into_inner);
         values.retain(|(known, _)| *known != name);

@@ -199,7 +199,7 @@ fn is_item(text: &str) -> bool {
     rest.is_some_and(|rest| rest.starts_with(' '))
 }
 
-/// Code without what follows `#` or `//`, which is told in the page's language.
+/// Code without what follows `#` or `//`, which is in the page's language.
 fn without_comments(code: &str) -> String {
     let lines = code.lines().map(|line| line.split(" # ").next().unwrap_or(line).trim_end());
     lines.filter(|line| !line.trim_start().starts_with('#')).collect::<Vec<_>>().join("\n")

@@ -13,7 +13,7 @@ pub fn scratch_bytes(dtype: Dtype, length: i64) -> u64 {
         Dtype::Float32 | Dtype::Int32 => whole(tiles * 8),
         Dtype::Int16 => whole(tiles * 4),
         Dtype::Bool | Dtype::Uint8 | Dtype::Int8 => whole(tiles * 2),
-        // Else flags, partial sums and sums lie apart.
+        // Else flags, partial sums and sums are separate.
         other => whole(tiles * 4) + 2 * whole(tiles * other.bytes()),
     };
     states + 256 + 255

@@ -127,7 +127,7 @@ impl Backward for MovedFromHost {
     }
 }
 
-/// Whether a copy between host and GPU takes the bytes as they lie. Otherwise a contiguous tensor on the GPU is copied (`Copy.cu`).
+/// Whether a copy between host and GPU takes the bytes as they are. Otherwise a contiguous tensor on the GPU is copied (`Copy.cu`).
 fn is_plain_copy(source: &Layout, result: &Layout) -> bool {
     source.dtype == result.dtype && source.is_dense() && source.strides == result.strides
 }

@@ -11,7 +11,7 @@ pub(super) enum Role {
     Argument(usize),
     /// A call's result.
     Result,
-    /// Let go of.
+    /// Freed.
     Freed,
     /// Goes into a region or comes out of it.
     Passed,

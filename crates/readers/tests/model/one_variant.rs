@@ -37,7 +37,7 @@ fn flags() -> Vec<VariantFlags> {
 }
 
 /// Steps with operators by name: a model of one variant lists only those that it needs.
-fn told(bound: &Bound<'_>) -> Vec<String> {
+fn described(bound: &Bound<'_>) -> Vec<String> {
     let steps = bound.steps.iter().map(|step| match step {
         BoundStep::Call(call) => {
             let arguments = &bound.model.operators[call.operator as usize].arguments;
@@ -62,7 +62,7 @@ fn one_variant_is_read_as_it_is_among_all() {
             let known = bind(&whole, at, &example(&whole)).expect("it can be bound");
             let found = bind(&one, 0, &example(&one)).expect("it can be bound");
             assert_eq!(found.tensors, known.tensors, "{path:?} {flags:?}");
-            assert_eq!(told(&found), told(&known), "{path:?} {flags:?}");
+            assert_eq!(described(&found), described(&known), "{path:?} {flags:?}");
             let ends = |bound: &Bound<'_>| {
                 let it = bound.variant;
                 (it.precision, it.mode, it.constants.clone(), it.outputs.clone(), it.released.clone(), it.loss)

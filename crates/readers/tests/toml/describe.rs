@@ -5,7 +5,7 @@ use vramfit_graph::model::{Argument, Model, Size, Step, TensorId, Variant};
 pub struct Described<'a> {
     pub model: &'a Model,
     pub sizes: &'a [i64],
-    /// Whether arguments that are floats are told.
+    /// Whether arguments that are floats are shown.
     pub has_floats: bool,
 }
 
@@ -27,8 +27,8 @@ impl Described<'_> {
         let shape = self.sizes(&kind.shape);
         // The stride of a size of 1 says nothing.
         let telling = |strides: Vec<i64>| {
-            let told = strides.iter().zip(&shape).map(|(stride, size)| if *size == 1 { 0 } else { *stride });
-            told.collect::<Vec<_>>()
+            let shown = strides.iter().zip(&shape).map(|(stride, size)| if *size == 1 { 0 } else { *stride });
+            shown.collect::<Vec<_>>()
         };
         let row_major = telling((0..shape.len()).map(|at| shape[at + 1..].iter().product()).collect());
         let strides = kind.strides.as_ref().map(|strides| telling(self.sizes(strides)));

@@ -8,7 +8,7 @@ function showDetails(panel, recording, index) {
     ["asked for", recording.tail[index] > 0 ? `${bytesText(size - recording.tail[index])} (${countText(size - recording.tail[index])} B)` : "all of it"],
     ["for", recording.roles[recording.role[index]]],
     ["made", born === 0 ? "before the recording" : momentText(recording, born)],
-    ["let go of", isHeld ? (recording.isSimulated ? "not in these steps" : "not in the recording") : momentText(recording, died)],
+    ["freed", isHeld ? (recording.isSimulated ? "not in these steps" : "not in the recording") : momentText(recording, died)],
     ["lived", lifeText(recording, born, isHeld ? recording.events : died)],
     ["address", addressText(recording, recording.address[index])],
   ];

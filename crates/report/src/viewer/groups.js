@@ -1,6 +1,6 @@
 // How the timeline is stacked: each allocation belongs to one group, and each group has its bytes at every instant.
 
-// What lasts lies at the bottom, what comes and goes on top. Numbers are places in Role::ALL.
+// What lasts is at the bottom, what comes and goes on top. Numbers are places in Role::ALL.
 const ROLE_ORDER = [0, 1, 2, 6, 3, 5, 4, 11, 12, 7, 8, 9, 10];
 const LINES = 10;
 
@@ -91,7 +91,7 @@ class Groups {
     return sum;
   }
 
-  // The block that lies `bytes` above the bottom at an instant, or -1.
+  // The block `bytes` above the bottom at an instant, or -1.
   blockAt(instant, bytes) {
     let bottom = 0;
     for (let group = 0; group < this.series.length; group += 1) {
@@ -116,7 +116,7 @@ class Groups {
     return live.sort((a, b) => this.of[a] - this.of[b] || a - b);
   }
 
-  // How high a block lies inside its group over its life: it starts on top, and sinks when older ones go.
+  // The height of a block inside its group over its life: it starts on top, and sinks when older ones go.
   heightOf(index) {
     const { recording } = this;
     const older = recording.liveAt(recording.born[index]).filter((other) => other < index && this.of[other] === this.of[index]);

@@ -205,7 +205,7 @@ function cutPages(pages, begin, end) {
   });
 }
 
-// Where the highest value of a range lies, in a number of steps that grows with the logarithm of its length.
+// Where the highest value of a range is, found in a number of steps that grows with the logarithm of its length.
 class Highest {
   constructor(values) {
     this.values = values;

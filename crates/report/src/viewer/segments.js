@@ -1,4 +1,4 @@
-// The memory as it lies at an instant: all segments one after the other, wrapped like lines of text.
+// The memory at an instant: all segments one after the other, wrapped like lines of text.
 const GAP = 3;
 const ROW_GAP = 4;
 
@@ -29,7 +29,7 @@ class SegmentMap {
     this.scale = Math.max(this.rows * this.width - gaps, 1) / Math.max(this.recording.mostReserved, 1);
   }
 
-  // Where everything lies: pieces of [block or -1, first pixel, end pixel, state].
+  // Where everything is: pieces of [block or -1, first pixel, end pixel, state].
   layOut(instant) {
     const { recording } = this;
     const segments = recording.segmentsAt(instant);

@@ -41,7 +41,7 @@ fn expected(probe: &Probe, mode: &str) -> Vec<String> {
     PARTS.iter().filter_map(|part| parts.get(*part)).flatten().filter(|event| !is_constant(event)).cloned().collect()
 }
 
-/// Autocast lets go of its casts in the order of a hash table keyed by addresses: frees in a row, sorted.
+/// Autocast frees its casts in the order of a hash table keyed by addresses: frees in a row, sorted.
 fn without_order(mut events: Vec<String>) -> Vec<String> {
     for run in events.chunk_by_mut(|one, other| one.starts_with('-') && other.starts_with('-')) {
         run.sort();

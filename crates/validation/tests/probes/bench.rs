@@ -136,7 +136,7 @@ impl Bench {
         self.tensor(id).dtype()
     }
 
-    /// Python lets go of a tensor.
+    /// Python drops a tensor.
     pub fn free(&mut self, id: Id) {
         self.tensors[id.0 as usize] = None;
     }

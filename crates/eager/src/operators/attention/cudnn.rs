@@ -34,7 +34,7 @@ impl Backward for Cudnn {
         let for_query = empty_like(context, &query);
         let for_key = empty_like(context, &key);
         let for_value = empty_like(context, &value);
-        // A gradient whose rows do not lie element by element is copied into the output's order of dimensions.
+        // A gradient whose rows are not contiguous is copied into the output's order of dimensions.
         let copy = (gradient.layout().strides.last() != Some(&1)).then(|| {
             let output = node.saved(OUTPUT);
             context.empty(ordered_as(output.layout(), gradient.shape(), gradient.dtype()))

@@ -107,7 +107,7 @@ pub(super) fn index(context: &mut Context, call: &Call<'_>) -> Outcome {
     Ok(smallvec![result.with_edge(edge)])
 }
 
-/// What stands at the indices. Several that do not lie alike are copied first.
+/// The elements at the indices. Several index tensors with different strides are copied first.
 fn picked(context: &Context, source: &Tensor, given: &Indices, count: i64, wanted: &[i64]) -> Tensor {
     let places = as_places(context, given, count, true);
     let shape = broadcast(&places);

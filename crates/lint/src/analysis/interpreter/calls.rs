@@ -303,7 +303,7 @@ impl<'a> Interpreter<'a> {
         let is_tuple = self.facts.index.classes[class].bases.iter().any(|base| names::last(base) == "NamedTuple");
         match kind {
             ClassKind::Other if is_tuple => Value::Tuple(Rc::new(arguments.all().cloned().collect())),
-            // A loss with its parts: those that are numbers are told by its forward.
+            // A loss with its parts: its forward shows which of them are numbers.
             ClassKind::Criterion if self.facts.index.method(class, "forward").is_none() => Value::Criterion,
             ClassKind::Dataset => Value::Dataset(self.data_role(call)),
             ClassKind::Other => Value::Instance(class, self.target.clone().unwrap_or_else(|| "object".into()).into()),
