@@ -1,11 +1,12 @@
-"""Compares vramfit lint with TorchFix and torch-preflight in one run: what each finds in the corpus, and the times.
+"""Compares vramfit lint with other linters in one run: what each finds in the corpus, and the times.
 
-    python3 benchmarks/lint/compare.py --peers FOLDER --tree FOLDER [--rounds N] [--limit SECONDS]
+    python3 benchmarks/lint/compare.py --peers FOLDER --tree FOLDER [--tools NAME,NAME…] [--rounds N] [--limit SECONDS]
 
-`--peers` is the bin folder of an environment with `torchfix` and `torch-preflight` (PyPI), `--tree` a tree of Python files
-such as site-packages/torch. Each tool gets the same folders, one tool after the other in each round. vramfit runs before every
+`--peers` is the bin folder of an environment with the tools (PyPI), `--tree` a tree of Python files such as
+site-packages/torch. `torchfix` and `torch-preflight` look for mistakes with PyTorch. `ruff` and `pylint` know nothing of it:
+they are only timed, with their default rules and without a cache. Each tool gets the same folders, one tool after the other in each round. vramfit runs before every
 other tool, so that all run on an equally busy machine. Times are medians of CPU seconds (user and system, which a busy machine
-distorts least) and of wall seconds. vramfit uses all cores, the others one. A tool that exceeds the limit is stopped, and its
+distorts least) and of wall seconds. vramfit and ruff use all cores, the others one. A tool that exceeds the limit is stopped, and its
 time is a lower bound.
 
 The corpus is split into one file per case. A case counts as found if the tool reports anything on a marked line, and as a
@@ -27,6 +28,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 CORPUS = ROOT / "crates" / "lint" / "corpus"
 
 OFF = {"VF008", "VF012", "VF013"}
+
+# They look for other things: what they report in the corpus is no measure.
+GENERAL = {"ruff", "pylint"}
 
 
 def split(folder):
@@ -68,6 +72,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--peers", required=True)
     parser.add_argument("--tree", required=True)
+    parser.add_argument("--tools", default="torchfix,torch-preflight", help="which peers, of torchfix, torch-preflight, ruff and pylint")
     parser.add_argument("--limit", type=float, default=3600)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--vramfit", help="the binary; built if not given")
@@ -77,11 +82,17 @@ def main():
         subprocess.run(["cargo", "build", "--release", "--quiet", "--package", "vramfit"], cwd=ROOT, check=True)
     vramfit = options.vramfit or str(target / "release" / "vramfit")
     peers = pathlib.Path(options.peers)
-    tools = {
-        "vramfit lint": lambda path: [vramfit, "lint", "--no-color", path],
-        "TorchFix": lambda path: [str(peers / "torchfix"), "--select=ALL", "-j", "1", path],
+    known = {
+        "torchfix": lambda path: [str(peers / "torchfix"), "--select=ALL", "-j", "1", path],
         "torch-preflight": lambda path: [str(peers / "torch-preflight"), "check", "-f", "github", "-j", "1", path],
+        "ruff": lambda path: [str(peers / "ruff"), "check", "--isolated", "--no-cache", "--exit-zero", path],
+        "pylint": lambda path: [str(peers / "pylint"), "-j", "1", "--recursive=y", "--exit-zero", path],
     }
+    asked = options.tools.split(",")
+    unknown = [name for name in asked if name not in known]
+    if unknown:
+        raise SystemExit(f"--tools: found {', '.join(unknown)}, needed some of {', '.join(known)}")
+    tools = {"vramfit lint": lambda path: [vramfit, "lint", "--no-color", path], **{name: known[name] for name in asked}}
     rows = {}
     with tempfile.TemporaryDirectory() as folder:
         marked = split(folder)
@@ -92,7 +103,8 @@ def main():
             found = places(output)
             right = sum(bool(lines & found.get(name, set())) for name, lines in marked.items() if lines)
             wrong = sum(bool(found.get(name)) for name, lines in marked.items() if not lines)
-            rows[tool] = {"found": right, "accused": wrong, "corpus": seconds, "cpu": [], "wall": [], "done": True}
+            counts = (None, None) if tool in GENERAL else (right, wrong)
+            rows[tool] = {"found": counts[0], "accused": counts[1], "corpus": seconds, "cpu": [], "wall": [], "done": True}
             print(json.dumps({"tool": tool, **rows[tool]}), flush=True)
     own, *others = tools
     for _ in range(options.rounds):
@@ -115,7 +127,8 @@ def table(rows, to_find, clean):
         cpu, wall = statistics.median(row["cpu"]), statistics.median(row["wall"])
         more = "" if row["done"] else "> "
         times = [f"{more}{value / statistics.median(own[kind]):.0f}" for kind, value in (("cpu", cpu), ("wall", wall))]
-        text += f"\n| {tool} | {row['found']} of {to_find} | {row['accused']} of {clean} | {row['corpus']:.2f} s | {more}{cpu:.2f} s | {more}{wall:.1f} s | {times[0]} | {times[1]} |"
+        counts = " | ".join("" if count is None else f"{count} of {all_}" for count, all_ in ((row["found"], to_find), (row["accused"], clean)))
+        text += f"\n| {tool} | {counts} | {row['corpus']:.2f} s | {more}{cpu:.2f} s | {more}{wall:.1f} s | {times[0]} | {times[1]} |"
     return text
 
 
