@@ -2,7 +2,7 @@
 
 python3 .github/release/archives.py WHEELS OUT
 
-The program is the wheel's own, byte for byte. Completions and manual pages are the same on all systems; the Linux x86-64 program, which
+The program and the engine for browsers beside it are the wheel's own, byte for byte. Completions and manual pages are the same on all systems; the Linux x86-64 program, which
 runs on this machine, writes them.
 """
 
@@ -17,6 +17,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS = ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"]
+PROGRAM, ENGINE = ".data/scripts/vramfit", ".data/data/share/vramfit/vramfit_browser.wasm"
 SHELLS = ["bash", "elvish", "fish", "powershell", "zsh"]
 # How a wheel's platform tag begins, how it ends, and the target that cargo calls it.
 TARGETS = [
@@ -36,13 +37,13 @@ def target_of(wheel: Path) -> str:
     sys.exit(f"archives: {wheel.name} is for a platform that TARGETS does not name")
 
 
-def program_of(wheel: Path) -> "tuple[str, bytes]":
-    """The name and the bytes of the wheel's program."""
+def file_of(wheel: Path, where: str) -> "tuple[str, bytes]":
+    """The name and the bytes of the wheel's file that has this in its path."""
     with zipfile.ZipFile(wheel) as archive:
         for name in archive.namelist():
-            if ".data/scripts/vramfit" in name:
+            if where in name:
                 return name.rsplit("/", 1)[1], archive.read(name)
-    sys.exit(f"archives: {wheel.name} holds no program")
+    sys.exit(f"archives: {wheel.name} holds no {where}")
 
 
 def generated(program: bytes) -> "dict[str, bytes]":
@@ -76,9 +77,11 @@ def pack(path: Path, program: str, files: "dict[str, bytes]") -> None:
 
 def main(wheels: Path, out: Path) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    programs = {target_of(wheel): program_of(wheel) for wheel in sorted(wheels.glob("*.whl"))}
-    version = next(iter(wheels.glob("*.whl"))).name.split("-")[1]
+    programs = {target_of(wheel): file_of(wheel, PROGRAM) for wheel in sorted(wheels.glob("*.whl"))}
+    some = next(iter(wheels.glob("*.whl")))
+    version = some.name.split("-")[1]
     common = {name: (ROOT / name).read_bytes() for name in DOCUMENTS}
+    common.update([file_of(some, ENGINE)])
     common.update(generated(programs["x86_64-unknown-linux-gnu"][1]))
     sums = []
     for target, (name, program) in programs.items():

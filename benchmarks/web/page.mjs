@@ -1,22 +1,42 @@
 // Times the calculator in headless Chromium: from the page to its first answer, and from a slider's step to the new answer.
 //
-//     node benchmarks/web/page.mjs PATH_OF_VRAMFIT [REPETITIONS]
+//     node benchmarks/web/page.mjs PATH_OF_VRAMFIT [REPETITIONS [PATH_OF_VRAMFIT_BROWSER_WASM]]
+//
+// With the WebAssembly module it times the exported page, whose engine is in the browser, behind a plain file server.
 //
 // The first: from the end of DOMContentLoaded to the first frame after the answer is drawn, in a new tab each time. The
 // second: from the event of the slider to the first frame after the answer to it is drawn. Exits with 1 if the median of the
 // first is above 150 ms, or that of the second above 50 ms.
-import { spawn } from "node:child_process";
+import { spawn, spawnSync } from "node:child_process";
+import { mkdtempSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import { join } from "node:path";
 import { Browser, findChromium } from "../../tests/html/browser.mjs";
+import { serveFolder } from "../../tests/web/static.mjs";
 
-const [program, repetitions = "15"] = process.argv.slice(2);
+const [program, repetitions = "15", module] = process.argv.slice(2);
 if (!program || !findChromium()) {
   console.error("needed: the path of vramfit, and Chromium");
   process.exit(2);
 }
 const middle = (values) => [...values].sort((a, b) => a - b)[Math.floor(values.length / 2)];
 const most = (values) => Math.max(...values);
-const server = spawn(program, ["web"], { stdio: ["ignore", "ignore", "pipe"] });
-const base = await new Promise((resolve) => server.stderr.on("data", (line) => resolve(String(line).match(/http:\S+/)[0])));
+
+async function served() {
+  const server = spawn(program, ["web"], { stdio: ["ignore", "ignore", "pipe"] });
+  const base = await new Promise((resolve) => server.stderr.on("data", (line) => resolve(String(line).match(/http:\S+/)[0])));
+  return { base, close: () => server.kill() };
+}
+
+async function exported() {
+  const folder = mkdtempSync(join(tmpdir(), "vramfit-export-"));
+  const made = spawnSync(program, ["web", "--export", folder, "--engine", module], { encoding: "utf8" });
+  if (made.status !== 0) throw new Error(made.stderr);
+  const files = await serveFolder(folder);
+  return { base: files.base, close: () => { files.close(); rmSync(folder, { recursive: true }); } };
+}
+
+const { base, close } = await (module ? exported() : served());
 const browser = await Browser.start(findChromium());
 let isSlow = false;
 try {
@@ -51,6 +71,6 @@ try {
   }
 } finally {
   await browser.stop();
-  server.kill();
+  close();
 }
 process.exit(isSlow ? 1 : 0);

@@ -1,22 +1,31 @@
 """Writes demo.svg: a terminal with vramfit's commands and their answers, one after another.
 
     python3 docs/images/demo.py PATH_OF_VRAMFIT [--check]
+    python3 docs/images/demo.py PATH_OF_VRAMFIT --record PYTHON
 
 The commands run; what the picture shows is what they print. With --check nothing is written, and the exit code is 1 if the
 picture is not what they print now. The picture repeats; where a system asks for less motion it shows the last screen.
+
+`vramfit run train.py` needs torch and transformers, which records the script; the answer then comes from the recording. Here it comes from the
+recording in train.vramfit.xz, so that the picture can be checked without torch. --record makes that file anew with a Python that has both.
 """
 
+import gzip
 import html
+import lzma
 import os
 import pathlib
 import subprocess
 import sys
+import tempfile
 
 PICTURE = pathlib.Path(__file__).with_name("demo.svg")
+SCRIPT, RECORDING = PICTURE.with_name("train.py"), PICTURE.with_name("train.vramfit.xz")
 COMMANDS = [
-    ["estimate", "gpt2", "--batch", "16", "--gpu", "3060"],
-    ["plan", "gpt2", "--batch", "16", "--gpu", "3060"],
-    ["max-batch", "gpt2", "--gpu", "3060", "--amp", "bf16"],
+    "vramfit estimate gpt2 --batch 16 --gpu 3060",
+    "vramfit plan gpt2 --batch 16 --gpu 3060",
+    "cat train.py",
+    "vramfit run --gpu 3060 train.py",
 ]
 COLUMNS, LINES = 82, 25
 # Pixels of a letter and of a line; seconds of a screen.
@@ -32,11 +41,29 @@ text {{ font: 14px ui-monospace, "DejaVu Sans Mono", Menlo, Consolas, monospace;
 
 
 def answer(vramfit, command):
+    program, *words = command.split()
+    if program == "cat":
+        return SCRIPT.read_text().rstrip("\n").split("\n")
     environment = {**os.environ, "VRAMFIT_CUDNN": "off", "XDG_CONFIG_HOME": "/nonexistent"}
-    done = subprocess.run([vramfit, *command], capture_output=True, text=True, env=environment)
+    with tempfile.TemporaryDirectory() as folder:
+        if words[0] == "run":
+            recording = pathlib.Path(folder, "train.vramfit")
+            recording.write_bytes(lzma.decompress(RECORDING.read_bytes()))
+            words = [*words[:-1], "--recording", str(recording)]
+        done = subprocess.run([vramfit, *words], capture_output=True, text=True, env=environment)
     if done.returncode not in (0, 1):
-        sys.exit(f"vramfit {' '.join(command)}: {done.stderr}")
+        sys.exit(f"{command}: {done.stderr}")
     return done.stdout.rstrip("\n").split("\n")
+
+
+def record(vramfit, python):
+    """Records the script and keeps the recording."""
+    paths = {"VRAMFIT_BINARY": os.path.abspath(vramfit), "PYTHONPATH": str(PICTURE.parents[2] / "python")}
+    with tempfile.TemporaryDirectory() as folder:
+        out = pathlib.Path(folder, "train.vramfit")
+        command = [os.path.abspath(python), "-m", "vramfit", "run", "--gpu", "3060", "--out", str(out), SCRIPT.name]
+        subprocess.run(command, cwd=SCRIPT.parent, env={**os.environ, **paths, "VRAMFIT_CUDNN": "off"}, check=True)
+        RECORDING.write_bytes(lzma.compress(gzip.decompress(out.read_bytes()), preset=9 | lzma.PRESET_EXTREME))
 
 
 def text(x, y, line, kind=""):
@@ -53,7 +80,7 @@ def kind_of(line):
 
 
 def screen(number, command, lines):
-    parts = [f'<g class="screen s{number}">', text(16, 56, "$", "prompt"), text(16 + 2 * LETTER, 56, "vramfit " + " ".join(command))]
+    parts = [f'<g class="screen s{number}">', text(16, 56, "$", "prompt"), text(16 + 2 * LETTER, 56, command)]
     shown = lines if len(lines) < LINES else [*lines[: LINES - 2], "…"]
     for row, line in enumerate(shown, 1):
         if line:
@@ -72,7 +99,7 @@ def picture(vramfit):
         screens.append(screen(number, command, answer(vramfit, command)))
     style = STYLE.format(screens="\n".join(rules))
     dots = "".join(f'<circle class="dot" cx="{20 + 20 * dot}" cy="20" r="6"/>' for dot in range(3))
-    title = "<title>vramfit estimate, plan and max-batch in a terminal</title>"
+    title = "<title>vramfit estimate, plan and run in a terminal</title>"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img">'
         f'{title}<style>{style}</style><rect class="back" width="{width}" height="{height}" rx="10"/>{dots}\n' + "\n".join(screens) + "\n</svg>\n"
@@ -81,6 +108,9 @@ def picture(vramfit):
 
 def main():
     arguments = [word for word in sys.argv[1:] if word != "--check"]
+    if len(arguments) == 3 and arguments[1] == "--record":
+        record(arguments[0], arguments[2])
+        arguments = arguments[:1]
     if len(arguments) != 1:
         sys.exit(__doc__)
     made = picture(arguments[0])

@@ -4,7 +4,8 @@
 //! 2. `ask(length)` or `upload(length)` answers; `length` is that of path and query. It returns the status of the response.
 //! 3. `answer()` and `answer_length()` say where the answer's JSON is, until the next request.
 //!
-//! The module imports one function, `page.milliseconds`, a clock for searches that must end. A panic traps; the module is of no use
+//! The module imports one function, `page.milliseconds`, a clock for searches that must end; `zip` adds imports of its random numbers, which are
+//! never called. A panic traps; the module is of no use
 //! afterwards, and the worker makes another.
 
 #![cfg(target_family = "wasm")]

@@ -1,4 +1,4 @@
-//! `vramfit web --export`: what it writes, and what it refuses. tests/web/export.mjs asks the exported engine.
+//! `vramfit web --export`: what it writes, and what it refuses. tests/web/export asks the exported engine.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
 

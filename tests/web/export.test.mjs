@@ -1,6 +1,6 @@
 // What the exported calculator answers, beside what the program answers: byte for byte, in headless Chromium and a plain file server.
 //
-//     node tests/web/export.mjs PATH_OF_VRAMFIT PATH_OF_VRAMFIT_BROWSER_WASM
+//     VRAMFIT=… ENGINE=vramfit_browser.wasm node --test tests/web/export.test.mjs
 import assert from "node:assert/strict";
 import { spawn, spawnSync } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
