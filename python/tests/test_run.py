@@ -260,3 +260,12 @@ def test_a_recording_answers_again_for_another_gpu(tmp_path):
     replayed = json.loads(text)
     assert (code, replayed["mismatches"]) == (0, 0)
     assert replayed["replayed"]["peak_allocated"] == first["peak_allocated"]
+
+
+def test_a_script_that_cannot_reach_the_hub_is_told_what_it_needs(tmp_path):
+    with pytest.raises(vramfit.VramfitError, match="couldn't connect") as refused:
+        recorded(tmp_path, "raise OSError(\"We couldn't connect to 'https://huggingface.co' to load the files\")")
+    assert "hf download" in refused.value.hint
+    with pytest.raises(vramfit.VramfitError) as refused:
+        recorded(tmp_path, "raise OSError('no such file')")
+    assert refused.value.hint == ""

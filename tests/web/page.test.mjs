@@ -48,6 +48,15 @@ test("the answer follows the slider, the bar crosses the line, and the address h
   });
 }));
 
+test("where an answer takes long, a draft of it is drawn first and says so", () => on("#model=gpt2&gpu=RTX+3060", {}, async (tab) => {
+  await tab.evaluate("window.seen = []; new MutationObserver(() => seen.push(document.getElementById('draft').textContent)).observe(document.getElementById('draft'), { childList: true }); slowness = 1000; 0");
+  await change(tab, "number-batch", 64);
+  await tab.until("document.getElementById('draft').textContent === ''");
+  assert.match((await tab.evaluate("seen"))[0], /^from the 3 steps shown/);
+  assert.equal(await text(tab, "verdict-title"), "✗ Does not fit on the RTX 3060");
+  assert.equal(await tab.evaluate("page.drafted === query()"), true);
+}));
+
 test("the largest batch is offered, and fits", () => on("#model=gpt2&gpu=RTX+3060&batch=64", {}, async (tab) => {
   await tab.until("document.getElementById('largest')?.hidden === false");
   await tab.evaluate("document.getElementById('largest').click()");

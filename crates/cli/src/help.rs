@@ -23,8 +23,10 @@ pub fn command() -> Command {
     let command = Arguments::command();
     let list = list(&command);
     let (head, literal) = (Style::new().bold().underline(), Style::new().bold());
+    // The first thing that someone types, with their own script; without the simulator, on their own sources.
+    let first = if cfg!(feature = "simulate") { "vramfit run --gpu 3060 train.py" } else { "vramfit lint train.py" };
     let template = format!(
-        "{{about}}\n{{usage-heading}} {{usage}}\n\n{list}\n\
+        "{{about}}\n{head}Usage{head:#}  vramfit COMMAND …; to begin: {literal}{first}{literal:#}\n\n{list}\n\
          {head}Options{head:#}  {literal}--json --color[=WHEN] --no-color{literal:#} everywhere; {literal}vramfit COMMAND --help{literal:#}\n\
          {head}Exit codes{head:#}  0 fits, no findings; 1 does not fit, findings; 2 bad usage or input\n"
     );

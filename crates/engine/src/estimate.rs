@@ -45,13 +45,27 @@ impl<'a> Estimated<'a> {
         cudnn: &dyn Cudnn,
         plan_command: String,
     ) -> Result<Estimated<'a>, Failure> {
+        Estimated::of(options, model, known, cudnn, plan_command, false)
+    }
+
+    /// The same without the steps after those that are reported, if it is a draft: most of the time goes into following them until memory
+    /// repeats.
+    pub fn of(
+        options: &RunSettings,
+        model: &'a Model,
+        known: &'a KnownGpus,
+        cudnn: &dyn Cudnn,
+        plan_command: String,
+        is_draft: bool,
+    ) -> Result<Estimated<'a>, Failure> {
         let bound = options.bind(model)?;
         let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
         let settings = Settings::parse(alloc_conf)?;
         let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
         conflicts::refuse_gpu(options, gpu)?;
         let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
-        let training = training(options, model)?;
+        let mut training = training(options, model)?;
+        training.goes_on &= !is_draft;
         let answer = Scenarios::record(&bound, &training, device.machine())?
             .answer(&device, &device.settings(settings), true)
             .map_err(|error| beyond_addresses(options, &bound, error))?;

@@ -136,11 +136,21 @@ def _run(path: str, arguments: List[str], code: CodeType, recorder: ScriptRecord
     except VramfitError:
         raise
     except BaseException as problem:
-        raise ScriptError(_own_traceback(problem)) from None
+        raise ScriptError(_own_traceback(problem), _hint(problem)) from None
     finally:
         recorder.active = False
         include(_PRE, False)
         sys.argv, sys.path[:], sys.modules["__main__"] = before
+
+
+def _hint(problem: BaseException) -> str:
+    """What to do about an exception that the machine is the reason for, not the script."""
+    if isinstance(problem, OSError) and "huggingface.co" in str(problem):
+        return (
+            "the script runs as it is, so it needs the files that it loads: run it once with a network, or `hf download NAME`. "
+            "Without the weights, from_config(AutoConfig.for_model(...)) instead of from_pretrained needs the same memory"
+        )
+    return ""
 
 
 def _own_traceback(problem: BaseException) -> str:

@@ -15,7 +15,7 @@ use vramfit_web::calculator::{Calculator, Fields, IsOver, Listing, Problem, Ques
 
 use self::models::{Models, shown_name};
 use self::options::options;
-use self::words::{Asked, command_line};
+use self::words::{Asked, command_line, is_draft};
 use crate::arguments::{MaxBatchArguments, PlanArguments, RunSettings};
 use crate::cudnn::Cudnn;
 use crate::estimate::{Estimated, conflicts};
@@ -45,6 +45,9 @@ struct EstimateAnswer<'a> {
     report: &'a EstimateReport,
     /// Allocated memory in the course of the run.
     timeline: Timeline,
+    /// Whether only the reported steps were simulated; absent where the ones after them were too.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    draft: bool,
     /// The command line that gives the same answer.
     command: String,
     /// The command line that searches for what makes it fit.
@@ -75,10 +78,12 @@ impl Engine {
         };
         let model = changed.as_ref().unwrap_or(plain);
         let plan_command = command_line(Question::Plan, fields, &options.at.model);
-        let estimated = Estimated::new(options, model, &self.known, &*self.cudnn, plan_command.clone())?;
+        let draft = is_draft(fields);
+        let estimated = Estimated::of(options, model, &self.known, &*self.cudnn, plan_command.clone(), draft)?;
         json(&EstimateAnswer {
             report: &estimated.report,
             timeline: Timeline::new(&estimated.answer, POINTS),
+            draft,
             command: command_line(Question::Estimate, fields, &options.at.model),
             plan_command,
         })

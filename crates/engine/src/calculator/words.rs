@@ -8,6 +8,8 @@ use crate::arguments::{EstimateArguments, MaxBatchArguments, PlanArguments, RunS
 
 /// The field that names the model.
 const MODEL: &str = "model";
+/// The field of an estimate that asks for the reported steps only, which takes less time.
+const DRAFT: &str = "draft";
 /// Flags that read or write files of this machine, and flags about printing.
 const NOT_HERE: [&str; 4] = ["html", "cudnn", "all", "verbose"];
 
@@ -35,7 +37,8 @@ impl Asked {
     pub fn read(question: Question, fields: &Fields) -> Result<Asked, Problem> {
         let definition = definition(question);
         let mut words = Vec::new();
-        for (name, value) in fields.iter().filter(|(name, _)| *name != MODEL) {
+        let is_flag = |name: &str| name != MODEL && !(name == DRAFT && question == Question::Estimate);
+        for (name, value) in fields.iter().filter(|(name, _)| is_flag(name)) {
             let flag = flags(&definition).find(|flag| flag.get_long() == Some(name)).ok_or_else(|| unknown(name))?;
             words.extend(word(flag, value).map(Word::whole));
         }
@@ -49,6 +52,11 @@ impl Asked {
         }
         .map_err(|error| refused(&error))
     }
+}
+
+/// Whether the reported steps are enough.
+pub fn is_draft(fields: &Fields) -> bool {
+    fields.iter().any(|(name, value)| name == DRAFT && value == "true")
 }
 
 /// The command line that asks the same, with the model under `name`.
@@ -149,6 +157,16 @@ mod tests {
         let run = asked.run();
         assert_eq!((run.at.model.as_str(), run.at.batch, run.ema, run.clip_grad), ("gpt2", Some(8), true, false));
         assert_eq!((run.at.size.len(), run.gpu.as_deref()), (2, Some("RTX 3060")));
+    }
+
+    #[test]
+    fn only_an_estimate_may_be_a_draft() {
+        let fields = |query| Fields::parse(query).unwrap();
+        let draft = fields("model=gpt2&gpu=H200&draft=true");
+        assert!(is_draft(&draft) && !is_draft(&fields("model=gpt2&draft=false")) && !is_draft(&fields("model=gpt2")));
+        assert!(Asked::read(Question::Estimate, &draft).is_ok());
+        assert!(Asked::read(Question::Plan, &draft).is_err() && Asked::read(Question::MaxBatch, &draft).is_err());
+        assert_eq!(command_line(Question::Estimate, &draft, "gpt2"), "vramfit estimate gpt2 --gpu H200");
     }
 
     #[test]

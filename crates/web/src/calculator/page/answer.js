@@ -95,6 +95,7 @@ function drawAnswer(answer) {
   lastAnswer = answer;
   element("refused").hidden = true;
   element("verdict").classList.remove("stale");
+  element("draft").textContent = answer.draft ? words("draft", { steps: answer.settings.steps }) : "";
   drawVerdict(answer);
   drawNumbers(answer);
   drawTimeline(answer);
@@ -113,6 +114,7 @@ function drawLink() {
 function drawRefusal(error) {
   element("verdict").className = "panel hero stale";
   element("next").hidden = true;
+  element("draft").textContent = "";
   element("verdict-title").textContent = words("no-answer");
   element("verdict-text").textContent = "";
   element("refused").hidden = false;

@@ -2,8 +2,9 @@
 "use strict";
 
 const element = (id) => document.getElementById(id);
-// For tests and measurements: whether something is shown, the last question that was answered, and when the first was.
-const page = { ready: false, asked: null, first: null };
+// For tests and measurements: whether something is shown, the last question that was answered, the last of which a draft was shown, and when
+// the first answer was.
+const page = { ready: false, asked: null, drafted: null, first: null };
 window.vramfit = page;
 
 // Text only: names come from files of other people.
@@ -47,8 +48,8 @@ async function ask(path, options = {}) {
   return value;
 }
 
-// Runs `work` for the newest state; calls in between are merged into one more.
-function latest(work, delay = 0) {
+// Runs `work` for the newest state, `wait()` milliseconds after the last call; calls in between are merged into one more.
+function latest(work, wait = () => 0) {
   let running = false;
   let again = false;
   let timer;
@@ -70,6 +71,7 @@ function latest(work, delay = 0) {
   };
   return () => {
     clearTimeout(timer);
+    const delay = wait();
     if (!delay) return run();
     timer = setTimeout(run, delay);
     return undefined;

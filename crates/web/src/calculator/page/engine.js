@@ -75,7 +75,7 @@ class EngineWorker {
 async function askEngine(path, { body } = {}) {
   engine.module ??= compiled();
   const module = await engine.module;
-  const kind = path.startsWith("api/plan") ? "plan" : path.startsWith("api/max-batch") ? "max-batch" : "estimate";
+  const kind = path.endsWith("&draft=true") ? "draft" : path.startsWith("api/plan") ? "plan" : path.startsWith("api/max-batch") ? "max-batch" : "estimate";
   if (!engine.workers.has(kind)) engine.workers.set(kind, new EngineWorker(module));
   const worker = engine.workers.get(kind);
   return body ? worker.upload(`/${path}`, body) : worker.ask(`/${path}`);

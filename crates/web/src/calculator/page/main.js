@@ -1,12 +1,19 @@
 // Puts it together.
 "use strict";
 
-const askEstimate = latest(async () => {
+// An answer that takes longer, in milliseconds, is preceded by a draft, which follows the shown steps only.
+const SLOW = 40;
+let slowness = 0;
+
+const askWhole = latest(async () => {
   const asked = query();
+  const begun = performance.now();
   try {
     const answer = await ask(`api/estimate?${asked}`);
+    slowness = performance.now() - begun;
     complain(null);
-    drawAnswer(answer);
+    // The draft of a newer question is not replaced by the answer to an older one.
+    if (asked === query() || page.drafted !== query()) drawAnswer(answer);
     page.asked = asked;
     if (page.first === null) requestAnimationFrame(() => { page.first = performance.now(); });
   } catch (error) {
@@ -21,7 +28,24 @@ const askEstimate = latest(async () => {
     } else complain(error);
   }
   page.ready = true;
+}, () => (slowness > SLOW ? 120 : 0));
+
+const askDraft = latest(async () => {
+  const asked = query();
+  try {
+    const answer = await ask(`api/estimate?${asked}&draft=true`);
+    if (page.asked === asked) return;
+    drawAnswer(answer);
+    page.drafted = asked;
+  } catch {
+    // The whole answer has the same problem and says so.
+  }
 });
+
+function askEstimate() {
+  if (slowness > SLOW) askDraft();
+  return askWhole();
+}
 
 let largestFor = null;
 // The largest batch depends on everything but the batch, and takes longer than an estimate.
@@ -38,7 +62,7 @@ const askLargest = latest(async () => {
     largestFor = null;
   }
   if (asked === query({ batch: undefined })) drawLargest();
-}, 250);
+}, () => 250);
 
 const askOthers = latest(async () => {
   const rows = await Promise.all(state.also.map(async (gpu) => {
@@ -65,7 +89,7 @@ const askOthers = latest(async () => {
     const { title, text, kind } = answer ? verdictWords(answer) : { title: error.message, text: "", kind: "bad" };
     return make("li", { class: kind }, make("div", { class: "title-row" }, make("span", {}, name, " ", make("b", {}, title)), remove), answer ? bar(parts(answer), answer.fit?.capacity, { small: true }) : null, make("p", { class: "help" }, text));
   }));
-}, 120);
+}, () => 120);
 
 function changed() {
   rememberAddress();
