@@ -1,9 +1,9 @@
 """What each shortcut of the simulation gains, in instructions, as a Markdown table.
 
-    cargo bench -p vramfit-training --bench shortcuts --no-run
+    CARGO_PROFILE_BENCH_STRIP=none cargo bench -p vramfit-training --bench shortcuts --no-run
     python benchmarks/shortcuts/measure.py EXECUTABLE
 
-EXECUTABLE is the path that cargo prints. Needs valgrind. Instructions are counted, not seconds: the numbers do not depend
+EXECUTABLE is the path that cargo prints; its symbols are needed. Needs valgrind. Instructions are counted, not seconds: the numbers do not depend
 on what else the machine does.
 """
 
