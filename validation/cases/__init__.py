@@ -10,6 +10,7 @@ MODELS = {**models.MODELS, **{model.name: model for module in _MODELS for model 
 CASES = {**table.CASES, **{case.name: case for module in (*_MODELS, memory, parallel) for case in module.cases()}}
 # Drawn from the others.
 CASES.update({case.name: case for case in parallel.drawn(list(table.CASES.values()), MODELS)})
+CASES.update({case.name: case for case in parallel.drawn_split(list(CASES.values()), MODELS)})
 
 __all__ = ["ALONE", "CAPPED", "CASES", "Case", "DTYPES", "MODELS", "Model", "Tensor", "loss_function", "make_inputs"]
 

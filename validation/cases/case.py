@@ -65,7 +65,7 @@ class Case:
     optimizer_groups: str = ""  # as --optimizer-groups takes them; empty for one group of all weights
     step_in_backward: bool = False
     optimizer_state: str = "gpu"  # gpu, cpu
-    parallel: str = "none"  # none, ddp, zero1, fsdp2, hsdp:RxS
+    parallel: str = "none"  # none, ddp, zero1, fsdp2, hsdp:RxS, tp
     world: int = 1
     shard: str = "blocks"  # blocks, none, or module names with commas between: what fully_shard gets beside the root
     reshard_after_forward: str = "default"  # default, true, false, or a number of ranks

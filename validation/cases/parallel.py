@@ -26,6 +26,9 @@ def ddp():
         Case("ddp-resnet18", "resnet18", 16, optimizer="momentum", parallel="ddp", world=2),
         Case("ddp-resnet50-amp", "resnet50", 12, amp="fp16", optimizer="momentum", parallel="ddp", world=8),
         Case("ddp-gpt2-small-static", "gpt2-small", 4, 256, parallel="ddp", world=2, static_graph=True),
+        Case("ddp-residual-static-views", "residual", 511, parallel="ddp", world=4, static_graph=True, gradient_as_bucket_view=True),
+        Case("ddp-bert-small-static-sync", "bert-small", 16, 128, accumulate=2, parallel="ddp", world=2, static_graph=True, no_sync="false"),
+        Case("ddp-resnet18-static", "resnet18", 16, optimizer="momentum", parallel="ddp", world=2, static_graph=True, amp="bf16"),
         Case("ddp-t5", "t5", 8, 128, parallel="ddp", world=2, clip_grad=True),
     ]
 
@@ -76,6 +79,33 @@ def fsdp2():
         Case("hsdp-gpt2-small", "gpt2-small", 4, 256, parallel="hsdp:2x4", world=8, **mixed),
         Case("hsdp-llama-small", "llama-small", 4, 256, parallel="hsdp:2x2", world=4),
         Case("hsdp-residual", "residual", 511, parallel="hsdp:4x8", world=32),
+    ]
+
+
+def tp():
+    return [
+        Case("tp-llama-small", "llama-small", 4, 256, parallel="tp", world=2),
+        Case("tp-llama-small-bf16", "llama-small", 4, 256, dtype="bf16", parallel="tp", world=4),
+        Case("tp-llama-small-amp", "llama-small", 4, 256, amp="bf16", parallel="tp", world=2),
+        Case("tp-llama-small-accumulate", "llama-small", 2, 128, accumulate=2, parallel="tp", world=2),
+        Case("tp-llama-small-fused", "llama-small", 3, 77, optimizer_impl="fused", parallel="tp", world=2),
+        Case("tp-llama-small-sgd", "llama-small", 3, 77, optimizer="sgd", parallel="tp", world=2),
+        Case("tp-llama-checkpoint", "llama-no-cache", 4, 256, dtype="bf16", checkpoint="blocks", parallel="tp", world=2),
+        Case("tp-llama-eager", "llama-eager", 4, 128, parallel="tp", world=2),
+        Case("tp-llama-gqa", "llama-gqa", 4, 128, parallel="tp", world=2),
+        Case("tp-llama-1b", "llama-1b", 1, 512, dtype="bf16", parallel="tp", world=8),
+        Case("tp-qwen2", "qwen2", 2, 128, parallel="tp", world=2),
+        Case("tp-qwen3", "qwen3", 4, 128, parallel="tp", world=4),
+        Case("tp-mistral", "mistral", 4, 200, dtype="bf16", parallel="tp", world=2),
+        Case("tp-gemma2", "gemma2", 4, 128, parallel="tp", world=2),
+        Case("tp-phi", "phi", 4, 128, parallel="tp", world=4),
+        Case("tp-bert-small", "bert-small", 16, 128, parallel="tp", world=2),
+        Case("tp-bert-small-three", "bert-small", 16, 128, parallel="tp", world=3),
+        Case("tp-bert-eager", "bert-eager", 8, 128, parallel="tp", world=2),
+        Case("tp-roberta", "roberta", 8, 128, parallel="tp", world=5),
+        Case("tp-vit-hf", "vit-hf", 8, parallel="tp", world=2),
+        Case("tp-opt", "opt", 4, 128, parallel="tp", world=2),
+        Case("tp-bart", "bart", 4, 128, parallel="tp", world=2),
     ]
 
 
@@ -132,5 +162,43 @@ def drawn(known, models, count=80, seed=23):
         yield replace(base, name=f"drawn-{number:02}", **{**kept, **settings})
 
 
+# Models whose layers tensor parallelism splits by their names.
+SPLIT = (
+    "bert-small,bert-padding,bert-eager,bert-mlm,bert-base,roberta,distilbert,electra,opt,llama-small,llama-no-cache,llama-gqa,llama-eager,llama-1b,"
+    "mistral,qwen2,qwen3,phi,vit-hf,whisper,bert-large,roberta-base,distilbert-base,electra-mlm,opt-125m,llama-160m,qwen2-0.5b,qwen3-0.6b,"
+    "gemma-wide,phi-1,mistral-window,bart,gemma2,deit"
+).split(",")
+
+
+def divides(config, world):
+    """Whether all GPUs get the same number of heads and columns."""
+    heads = [size for key, size in config.items() if key.endswith(("heads", "intermediate_size", "ffn_dim", "hidden_dim")) or key in ("dim", "hidden_size")]
+    return all(size % world == 0 for size in heads)
+
+
+def drawn_split(known, models, count=40, seed=24):
+    """Cases of tensor parallelism drawn at random, from models and sizes that were measured on one GPU."""
+    draw = random.Random(seed)
+    for number in range(count):
+        model = draw.choice(SPLIT)
+        base = draw.choice([case for case in known if case.model == model and case.mode == "train" and case.parallel == "none"])
+        config = models[base.model].arguments["config"][1]
+        worlds = [world for world in (2, 3, 4, 5, 6, 7, 8) if divides(config, world)]
+        dtype = draw.choice(("fp32", "fp32", "bf16"))
+        yield Case(
+            f"drawn-tp-{number:02}",
+            base.model,
+            base.batch,
+            base.seq,
+            parallel="tp",
+            world=draw.choice(worlds or [2]),
+            dtype=dtype,
+            amp="bf16" if dtype == "fp32" and draw.random() < 0.3 else "none",
+            accumulate=draw.choice((1, 1, 1, 2, 3)),
+            checkpoint="blocks" if draw.random() < 0.3 else "none",
+            optimizer=draw.choice(("adamw", "adamw", "sgd", "momentum")),
+        )
+
+
 def cases():
-    return [*ddp(), *zero1(), *fsdp2()]
+    return [*ddp(), *zero1(), *fsdp2(), *tp()]

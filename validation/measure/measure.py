@@ -131,7 +131,7 @@ def run(case, model_entry, device, tiny, kind, phase, steps):
         phase(None, "build", None)
         evaluate(case, model, inputs, targets, function, device, phase, steps)
         return
-    made = optimizers(case, model) if case.parallel == "zero1" else make_optimizers(case, model)
+    made = optimizers(case, model) or make_optimizers(case, model)
     averaged = average(model, case.ema)
     phase(None, "build", None)
     before_backward = annotator.before_backward if annotator else None

@@ -4,8 +4,14 @@ Its collectives only copy. So NCCL's own memory is not measured, nor what an asy
 """
 
 import contextlib
+import re
 
 import torch
+
+# The linear layers that tensor parallelism splits by columns and by rows, and the modules whose heads it splits.
+COLUMNS = r"\.(q_proj|k_proj|v_proj|query|key|value|q_lin|k_lin|v_lin|gate_proj|up_proj|fc1|lin1|intermediate\.dense)$"
+ROWS = r"(?<!classifier)\.(o_proj|out_proj|out_lin|self_attn\.dense|down_proj|fc2|lin2|output\.dense)$"
+ATTENTION = r"\.(self_attn|encoder_attn)$"
 
 DTYPES = {"none": None, "fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
 
@@ -81,16 +87,46 @@ def shard(model, case, device):
     return fully_shard(model, **arguments)
 
 
+def split(model, case, device):
+    """Tensor parallelism: the linear layers of attention and MLP. Their weights go to the GPU one by one, the rest follows."""
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, parallelize_module
+
+    mesh = init_device_mesh(device, (case.world,))
+    plan = {}
+    for name, module in model.named_modules():
+        if isinstance(module, torch.nn.Linear):
+            if re.search(COLUMNS, name):
+                plan[name] = ColwiseParallel()
+            elif re.search(ROWS, name):
+                plan[name] = RowwiseParallel()
+        elif re.search(ATTENTION, name) and isinstance(getattr(module, "num_heads", None), int):
+            # Code that reshapes by this number must see those of this rank.
+            module.num_heads //= case.world
+    return parallelize_module(model, mesh, plan).to(device)
+
+
 def spread(model, case, device):
     """The model as this rank trains it."""
-    return (replicate if case.parallel in ("ddp", "zero1") else shard)(model, case, device)
+    ways = {"ddp": replicate, "zero1": replicate, "tp": split}
+    return ways.get(case.parallel, shard)(model, case, device)
 
 
 def optimizers(case, model):
-    """ZeRO's first stage has its own optimizer."""
-    from torch.distributed.optim import ZeroRedundancyOptimizer
+    """The optimizers of a spread model; `None` where they are those of one GPU."""
+    if case.parallel == "zero1":
+        from torch.distributed.optim import ZeroRedundancyOptimizer
 
-    return [ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW)]
+        return [ZeroRedundancyOptimizer(model.parameters(), optimizer_class=torch.optim.AdamW)]
+    if case.parallel == "tp":
+        from case_optimizers import make_optimizer
+        from torch.distributed.tensor import DTensor
+
+        # One call of a foreach kernel takes either kind.
+        weights = list(model.parameters())
+        groups = [[weight for weight in weights if isinstance(weight, DTensor) is is_split] for is_split in (True, False)]
+        return [make_optimizer(case.optimizer, case.optimizer_impl, [{"params": group} for group in groups if group])]
+    return None
 
 
 def micro_batch(case, model, is_last):

@@ -28,7 +28,7 @@ fn json_says_how_the_training_is_spread_and_what_is_sent() {
     let report = gpt2(&["--parallel", "hsdp:2x4", "--accumulate", "2"]);
     let parallel = &report["parallel"];
     assert_eq!((&parallel["how"], &parallel["world"]), (&Value::from("hsdp:2x4"), &Value::from(8)));
-    assert_eq!((&parallel["copies"], &parallel["shards"]), (&Value::from(2), &Value::from(4)));
+    assert_eq!((&parallel["replicas"], &parallel["shards"]), (&Value::from(2), &Value::from(4)));
     assert_eq!(parallel["global_batch"], 4 * 8 * 2);
     let settings = &report["settings"];
     assert_eq!((&settings["parallel"], &settings["shard"]), (&Value::from("hsdp:2x4"), &Value::from("blocks")));
@@ -39,8 +39,8 @@ fn json_says_how_the_training_is_spread_and_what_is_sent() {
         .iter()
         .map(|buffers| buffers["stream"].as_str().unwrap())
         .collect();
-    assert_eq!(streams, ["compute", "gather"]);
-    assert!(communication["sent"]["gathered"].as_u64() > communication["sent"]["reduced"].as_u64());
+    assert_eq!(streams, ["compute", "all-gather"]);
+    assert!(communication["sent"]["all_gather"].as_u64() > communication["sent"]["all_reduce"].as_u64());
     assert_eq!(communication["nccl"]["communicators"], 2);
     assert!(report["breakdown"]["communication"].as_u64().unwrap() > 0);
     let alone = gpt2(&[]);
@@ -66,6 +66,27 @@ fn more_gpus_take_less_each_and_keeping_weights_takes_more() {
 }
 
 #[test]
+fn split_layers_take_less_on_more_gpus_which_share_a_batch() {
+    let llama = capture("llama-small");
+    let estimate = |world: &str| {
+        json(&["estimate", llama.as_str(), "--batch", "4", "--seq", "256", "--parallel", "tp", "--world", world]).1
+    };
+    let (two, four) = (estimate("2"), estimate("4"));
+    assert!(four["peak_allocated"].as_u64().unwrap() < two["peak_allocated"].as_u64().unwrap());
+    assert_eq!(two["parallel"]["how"], "tp");
+    assert_eq!(two["parallel"]["global_batch"], 4);
+    assert_eq!(two["parallel"]["shards"], 2);
+    // Each of 4 blocks adds up 2 outputs and 5 gradients of its input, [4, 256, 512] in fp32; a ring of two sends each once.
+    assert_eq!(two["communication"]["sent"]["all_reduce"], 4 * 7 * 4 * 256 * 512 * 4);
+    let uneven = refusal(&["estimate", llama.as_str(), "--parallel", "tp", "--world", "3"]);
+    assert!(uneven.contains("needed a multiple of the 3 GPUs"), "{uneven}");
+    let more_than_heads = refusal(&["estimate", llama.as_str(), "--parallel", "tp", "--world", "16"]);
+    assert!(more_than_heads.contains("found 8 heads or columns"), "{more_than_heads}");
+    let planned = refusal(&["plan", llama.as_str(), "--gpu", "H200", "--parallel", "tp", "--world", "2"]);
+    assert!(planned.contains("no plans are searched"), "{planned}");
+}
+
+#[test]
 fn mistakes_are_named() {
     let model = capture("gpt2-small");
     let refused = |more: &[&str]| refusal(&[&["estimate", model.as_str()], more].concat());
@@ -74,15 +95,28 @@ fn mistakes_are_named() {
         (&["--parallel", "fsdp2", "--world", "1"], "needed at least 2"),
         (&["--parallel", "fsdp2", "--world", "8", "--reshard-after-forward", "3"], "needed a number that divides them"),
         (&["--parallel", "hsdp:2x4", "--world", "9"], "which needs 8 GPUs"),
-        (&["--parallel", "hsdp:0x4"], "at least 1 copy"),
-        (&["--parallel", "tp", "--world", "2"], "`tp` is not simulated yet"),
-        (&["--parallel", "pipeline"], "needed none, ddp, zero1, fsdp2 or hsdp:RxS"),
+        (&["--parallel", "hsdp:0x4"], "at least 1 replica"),
+        (&["--parallel", "deepspeed:2", "--world", "2"], "`deepspeed:2` is not simulated yet"),
+        (&["--parallel", "pipeline"], "needed none, ddp, zero1, fsdp2, hsdp:RxS or tp"),
+        (&["--parallel", "tp", "--world", "2"], "found no linear layers of attention or MLP"),
+        (&["--parallel", "tp", "--world", "1"], "needed at least 2 GPUs"),
+        (&["--parallel", "tp", "--world", "2", "--clip-grad"], "--clip-grad, which is not simulated with it"),
+        (&["--parallel", "tp", "--world", "2", "--no-sync", "true"], "--no-sync: found --parallel tp"),
         (&["--parallel", "fsdp2", "--world", "4", "--shard", "nowhere.*"], "the model has no such module"),
-        (&["--world", "4"], "needed ddp, zero1, fsdp2 or hsdp:RxS"),
+        (&["--world", "4"], "needed ddp, zero1, fsdp2, hsdp:RxS or tp"),
         (&["--param-dtype", "bf16"], "needed fsdp2 or hsdp:RxS"),
         (&["--parallel", "fsdp2", "--world", "4", "--gradient-as-bucket-view"], "needed ddp or zero1"),
+        (&["--parallel", "ddp", "--world", "4", "--static-graph", "--accumulate", "2"], "needed --no-sync false"),
+        (
+            &["--parallel", "fsdp2", "--world", "4", "--static-graph"],
+            "--static-graph: found --parallel fsdp2, needed ddp or zero1",
+        ),
         (&["--parallel", "fsdp2", "--world", "4", "--step-in-backward"], "not simulated with it"),
-        (&["--parallel", "fsdp2", "--world", "4", "--optimizer", "muon"], "not simulated with it"),
+        (
+            &["--parallel", "fsdp2", "--world", "4", "--optimizer", "muon"],
+            "--optimizer muon, which is not simulated with it",
+        ),
+        (&["--parallel", "fsdp2", "--world", "4", "--reduce-dtype", "bf16"], "modules that compute in fp32"),
     ] {
         let message = refused(more);
         assert!(message.contains(words), "{more:?}: {message}");

@@ -14,3 +14,4 @@ pub mod memory;
 pub mod operators;
 pub mod reach;
 pub mod samples;
+pub mod tensor_parallel;

@@ -45,12 +45,12 @@ pub enum Stream {
     /// The one that computes.
     #[default]
     Compute,
-    /// Where FSDP gathers parameters.
-    Gather,
-    /// Where FSDP reduces gradients over the ranks that share a model.
-    Reduce,
-    /// Where FSDP reduces gradients over the copies of the model.
-    ReduceCopies,
+    /// FSDP's stream for copying shards into the buffers of all-gathers.
+    AllGather,
+    /// FSDP's stream for reduce-scatters of gradients.
+    ReduceScatter,
+    /// FSDP's stream for all-reduces of gradients over replicas.
+    AllReduce,
 }
 
 impl Stream {
@@ -58,9 +58,9 @@ impl Stream {
     pub fn name(self) -> &'static str {
         match self {
             Stream::Compute => "compute",
-            Stream::Gather => "gather",
-            Stream::Reduce => "reduce",
-            Stream::ReduceCopies => "reduce-copies",
+            Stream::AllGather => "all-gather",
+            Stream::ReduceScatter => "reduce-scatter",
+            Stream::AllReduce => "all-reduce",
         }
     }
 }

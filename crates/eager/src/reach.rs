@@ -181,10 +181,6 @@ impl Reach<'_, '_> {
             return Ok(());
         }
         let model = self.bound.model;
-        let place = call.source.and_then(|source| model.sources.get(source as usize)).map_or_else(
-            || "the model".to_owned(),
-            |source| format!("{}:{} in {}", source.file, source.line, source.function),
-        );
         let named = match table {
             Value::Tensor(tensor) => {
                 let weights = model.parameters.iter().chain(&model.buffers);
@@ -193,7 +189,7 @@ impl Reach<'_, '_> {
             _ => None,
         };
         Err(OutOfReach {
-            place,
+            place: self.bound.place(call),
             operator: self.bound.operator_name(call).to_owned(),
             table: named.map_or_else(|| format!("a tensor of {shape:?}"), |name| format!("`{name}` {shape:?}")),
             needed,

@@ -11,6 +11,7 @@ use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 
 use crate::arguments::{FineTuningFlags, ModeKind, ModelAt, ModelDtype, QuantizeScheme, RunSettings};
 use crate::built_in::load_for;
+use crate::estimate::ranks::parallel;
 use vramfit_report::failure::Failure;
 
 impl RunSettings {
@@ -21,7 +22,10 @@ impl RunSettings {
 
     /// Binds the loaded `model` to the sizes, precision and mode of the flags.
     pub fn bind<'a>(&self, model: &'a Model) -> Result<Bound<'a>, Failure> {
-        self.at.bind_computing(model, self.ranks.param_dtype)
+        let mut bound = self.at.bind_computing(model, self.ranks.param_dtype)?;
+        let parallel = parallel(self)?;
+        parallel.resize(&mut bound).map_err(|error| Failure::at(&self.at.model, error))?;
+        Ok(bound)
     }
 
     /// The type that the model is cast to, or that its sharded modules compute in.

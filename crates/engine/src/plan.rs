@@ -16,15 +16,20 @@ use vramfit_training::Loop;
 use vramfit_training::answer::Device;
 use vramfit_training::script::Parallel;
 
-use crate::arguments::{Margin, ModeKind, PlanArguments, RunSettings};
+use crate::arguments::{Margin, ModeKind, ParallelWay, PlanArguments, RunSettings};
 use crate::cudnn::Cudnn;
 use crate::estimate::{conflicts, training};
 use crate::known_gpus::{KnownGpus, REFERENCE};
 use vramfit_report::failure::Failure;
 
-/// Plans are for trainings.
-pub fn refuse_evaluation(options: &RunSettings) -> Result<(), Failure> {
+/// Plans are for trainings whose layers are whole.
+pub fn refuse_unplanned(options: &RunSettings) -> Result<(), Failure> {
     match options.at.mode {
+        ModeKind::Train if options.ranks.parallel == ParallelWay::Tp => {
+            Err(Failure::new("plan: found --parallel tp, for which no plans are searched").with_hint(Some(
+                "`vramfit estimate` and `vramfit max-batch` take --parallel tp; --gpus searches DDP, FSDP2 and HSDP",
+            )))
+        }
         ModeKind::Train => Ok(()),
         ModeKind::Eval => Err(Failure::new("plan: found --mode eval, needed --mode train")
             .with_hint(Some("`vramfit max-batch --mode eval` gives the largest batch for evaluation"))),

@@ -32,6 +32,7 @@ impl Cluster {
         Parallel::Replicated(Replicated {
             world: self.world(),
             gradients_are_views: false,
+            has_static_graph: false,
             splits_optimizer: false,
             skips_sync: true,
         })
@@ -39,10 +40,10 @@ impl Cluster {
 
     /// The ways of spreading a training, the one that sends least first.
     pub fn ways(&self) -> Vec<Parallel> {
-        let sharded = |copies: u32, shards: u32, after_forward: AfterForward| {
+        let sharded = |replicas: u32, shards: u32, after_forward: AfterForward| {
             Parallel::Sharded(Sharded {
                 shards,
-                copies,
+                replicas,
                 modules: Choice::Blocks,
                 after_forward,
                 stored_dtype: None,
@@ -66,16 +67,23 @@ impl Cluster {
 
     /// Seconds in which a rank only sends and receives, in a step that computes for so many seconds.
     pub(crate) fn waits(&self, bound: &Bound<'_>, training: &Loop, computes: f64) -> f64 {
-        let Traffic { gathered, scattered, reduced } = Traffic::of(bound, training);
-        let (shards, copies) = match &training.parallel {
+        let Traffic { all_gather, reduce_scatter, all_reduce } = Traffic::of(bound, training);
+        let (shards, replicas) = match &training.parallel {
             Parallel::None => return 0.0,
             Parallel::Replicated(settings) => (1, settings.world),
-            Parallel::Sharded(settings) => (settings.shards, settings.copies),
+            Parallel::Sharded(settings) => (settings.shards, settings.replicas),
+            Parallel::Split(settings) => (settings.world, 1),
         };
         let within = if shards <= self.gpus { self.link } else { self.link.min(self.network) };
-        let between = if shards * copies <= self.gpus { self.link } else { self.link.min(self.network) };
-        let seconds = (gathered + scattered) as f64 / within + reduced as f64 / between;
-        let meanwhile = if shards == 1 { computes * BACKWARD } else { computes };
+        let is_near = shards * replicas <= self.gpus;
+        let between = if is_near { self.link } else { self.link.min(self.network) };
+        let seconds = (all_gather + reduce_scatter) as f64 / within + all_reduce as f64 / between;
+        let meanwhile = match training.parallel {
+            Parallel::Replicated(_) => computes * BACKWARD,
+            // What a split layer returns is needed at once.
+            Parallel::Split(_) => 0.0,
+            _ => computes,
+        };
         (seconds - meanwhile).max(0.0)
     }
 }

@@ -2,6 +2,7 @@
 
 use thiserror::Error;
 use vramfit_eager::forward::UnknownModule;
+use vramfit_eager::tensor_parallel::SplitError;
 use vramfit_graph::bind::BindError;
 use vramfit_graph::select::{VariantError, VariantFlags};
 use vramfit_training::answer::BeyondAddresses;
@@ -18,6 +19,9 @@ pub enum SetupError {
     /// The model has no such module to checkpoint.
     #[error(transparent)]
     Checkpoint(#[from] UnknownModule),
+    /// The model's layers cannot be split over GPUs.
+    #[error(transparent)]
+    Split(#[from] SplitError),
     /// The setup needs more than a GPU's address space.
     #[error(transparent)]
     BeyondAddresses(#[from] BeyondAddresses),

@@ -21,15 +21,15 @@ const NCCL_SOURCE: &str = "reports of NCCL's users: 544 and 688 MB a group on A1
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct ParallelReport {
-    /// `ddp`, `zero1`, `fsdp2` or `hsdp:RxS`.
+    /// `ddp`, `zero1`, `fsdp2`, `hsdp:RxS` or `tp`.
     how: String,
     /// How many GPUs there are.
     world: u32,
     /// The rank that all numbers are about: the first, whose parts are the largest.
     rank: u32,
-    /// How many copies of the model there are.
-    copies: u32,
-    /// Over how many GPUs each copy is sharded.
+    /// How many replicas of the model there are.
+    replicas: u32,
+    /// Over how many GPUs each replica is sharded or split.
     shards: u32,
     /// The batch of all GPUs and micro-batches together; null where the model has no batch size.
     global_batch: Option<i64>,
@@ -37,19 +37,20 @@ pub(crate) struct ParallelReport {
 
 impl ParallelReport {
     pub fn of(bound: &Bound<'_>, training: &Loop) -> Option<ParallelReport> {
-        let (copies, shards) = match &training.parallel {
+        let (replicas, shards) = match &training.parallel {
             Parallel::None => return None,
             Parallel::Replicated(settings) => (settings.world, 1),
-            Parallel::Sharded(settings) => (settings.copies, settings.shards),
+            Parallel::Sharded(settings) => (settings.replicas, settings.shards),
+            Parallel::Split(settings) => (1, settings.world),
         };
         let names = bound.model.symbols.iter().zip(bound.sizes.as_slice());
         let batch = names.into_iter().find(|(symbol, _)| symbol.name == "batch").map(|(_, size)| *size);
-        let times = i64::from(training.parallel.world()) * i64::from(training.accumulate.max(1));
+        let times = i64::from(training.parallel.batches()) * i64::from(training.accumulate.max(1));
         Some(ParallelReport {
             how: how_spread(&training.parallel),
             world: training.parallel.world(),
             rank: 0,
-            copies,
+            replicas,
             shards,
             global_batch: batch.map(|batch| batch * times),
         })
@@ -75,7 +76,7 @@ impl AllRanks {
         let training = &plan.setup.training;
         let world = training.parallel.world();
         let bound = bench.bind(&plan.setup).filter(|_| training.parallel != Parallel::None)?;
-        let times = i64::from(world) * i64::from(training.accumulate.max(1));
+        let times = i64::from(training.parallel.batches()) * i64::from(training.accumulate.max(1));
         Some(AllRanks {
             world,
             batch: bench.batch_of(&plan.setup).map(|batch| batch * times),
@@ -112,7 +113,7 @@ pub(crate) struct CommunicationReport {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct StreamBuffers {
-    /// The stream: `compute`, `gather`, `reduce` or `reduce-copies`.
+    /// The stream: `compute`, `all-gather`, `reduce-scatter` or `all-reduce`.
     stream: &'static str,
     /// The most bytes at once.
     peak: u64,
@@ -122,12 +123,12 @@ struct StreamBuffers {
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 struct SentReport {
-    /// To gather sharded weights.
-    gathered: u64,
-    /// To reduce gradients over the GPUs that share a model.
-    scattered: u64,
-    /// To reduce gradients over copies of the model.
-    reduced: u64,
+    /// By all-gathers of sharded weights.
+    all_gather: u64,
+    /// By reduce-scatters of gradients over shards.
+    reduce_scatter: u64,
+    /// By all-reduces: of gradients over replicas, of what split layers return and of their inputs' gradients.
+    all_reduce: u64,
 }
 
 /// What NCCL itself takes.
@@ -148,10 +149,10 @@ impl CommunicationReport {
     pub fn of(bound: &Bound<'_>, training: &Loop, run: &Run) -> Option<CommunicationReport> {
         let communicators = match &training.parallel {
             Parallel::None => return None,
-            Parallel::Sharded(settings) if settings.copies > 1 => 2,
+            Parallel::Sharded(settings) if settings.replicas > 1 => 2,
             _ => 1,
         };
-        let Traffic { gathered, scattered, reduced } = Traffic::of(bound, training);
+        let Traffic { all_gather, reduce_scatter, all_reduce } = Traffic::of(bound, training);
         let nccl = NcclReport {
             communicators,
             low: communicators * NCCL.0,
@@ -160,7 +161,7 @@ impl CommunicationReport {
         };
         Some(CommunicationReport {
             buffers: buffers(&run.journal),
-            sent: SentReport { gathered, scattered, reduced },
+            sent: SentReport { all_gather, reduce_scatter, all_reduce },
             nccl,
         })
     }

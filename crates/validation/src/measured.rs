@@ -164,6 +164,8 @@ pub struct RankSettings {
     pub cpu_offload: bool,
     /// `--gradient-as-bucket-view`.
     pub gradient_as_bucket_view: bool,
+    /// `--static-graph`.
+    pub static_graph: bool,
     /// `--no-sync`.
     pub no_sync: String,
 }

@@ -65,6 +65,7 @@ pub fn with_bound_from<T>(path: &Path, case: &Case, look: impl FnOnce(&Bound<'_>
     let model = read_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
     let (sizes, flags, options) = choices(&model, &case.settings)?;
     let variant = select_variant(&model, flags).map_err(|error| error.to_string())?;
-    let bound = bind(&model, variant, &sizes).map_err(|error| error.to_string())?;
+    let mut bound = bind(&model, variant, &sizes).map_err(|error| error.to_string())?;
+    options.parallel.resize(&mut bound).map_err(|error| error.to_string())?;
     Ok(look(&bound, &options))
 }

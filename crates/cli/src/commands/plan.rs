@@ -6,7 +6,7 @@ use vramfit_engine::built_in::load;
 use vramfit_engine::cudnn::Cudnn;
 use vramfit_engine::estimate::conflicts;
 use vramfit_engine::known_gpus::KnownGpus;
-use vramfit_engine::plan::{Searched, cluster, largest_batch, need_capacity, on_bench, refuse_evaluation, searched};
+use vramfit_engine::plan::{Searched, cluster, largest_batch, need_capacity, on_bench, refuse_unplanned, searched};
 use vramfit_engine::recording;
 use vramfit_plan::{Cluster, Control, Setup, Workbench};
 use vramfit_report::cudnn::cudnn_notes;
@@ -22,7 +22,7 @@ use crate::known_gpus;
 /// Searches for plans and prints them.
 pub fn run(given: &PlanArguments, output: &Output) -> Result<ExitStatus, Failure> {
     let options = &given.run;
-    refuse_evaluation(options)?;
+    refuse_unplanned(options)?;
     let cluster = cluster::cluster(given)?;
     with_bench(options, given.margin.margin, cluster, "plan", |bench, setup, known, cudnn, notes| {
         notes.iter().for_each(|note| eprintln!("note: {note}"));

@@ -141,7 +141,7 @@ impl<'a> Forward<'a> {
         }
     }
 
-    fn call_hooks(&mut self, context: &mut Context, step: &BoundStep<'_>) {
+    pub(super) fn call_hooks(&mut self, context: &mut Context, step: &BoundStep<'_>) {
         let Some(hooks) = self.hooks.clone() else { return };
         match step {
             BoundStep::Enter(module, given) => hooks.entered(context, *module, given, &mut self.tensors),

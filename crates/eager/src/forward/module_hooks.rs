@@ -4,7 +4,8 @@ use vramfit_graph::model::TensorId;
 
 use crate::autograd::{Context, Tensor};
 
-/// What `register_forward_pre_hook` and `register_forward_hook` register. Neither is called where a checkpointed module runs again.
+/// What `register_forward_pre_hook` and `register_forward_hook` register. A pass that runs a checkpointed module
+/// again has hooks of its own.
 pub trait ModuleHooks {
     /// A module, by its index, is called with the tensors `given`; the hook may give it others.
     fn entered(&self, context: &mut Context, module: u32, given: &[TensorId], tensors: &mut [Option<Tensor>]);

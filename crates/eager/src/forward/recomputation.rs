@@ -96,7 +96,10 @@ impl Forward<'_> {
                         results.iter().for_each(|id| self.tensors[id.0 as usize] = None);
                     }
                 }
-                _ => self.step(context, index, step),
+                _ => {
+                    self.step(context, index, step);
+                    self.call_hooks(context, step);
+                }
             }
         }
     }

@@ -10,8 +10,9 @@ const RANKS: &str = "Several GPUs";
 /// How the training is spread over GPUs; one rank of it is simulated.
 #[derive(Args, Debug)]
 pub struct RankFlags {
-    /// How the training is spread: none, ddp (DistributedDataParallel), zero1 (ddp with ZeroRedundancyOptimizer), fsdp2 (fully_shard), or
-    /// hsdp:RxS (R copies of the model, each sharded over S GPUs). --batch is that of one GPU.
+    /// How the training is spread: none, ddp (DistributedDataParallel), zero1 (ddp with ZeroRedundancyOptimizer), fsdp2 (fully_shard),
+    /// hsdp:RxS (R replicas, each sharded over S GPUs), or tp (parallelize_module on the linear layers of attention and MLP). --batch is
+    /// that of one GPU.
     #[arg(long, value_name = "HOW", default_value = "none", value_parser = parse_parallel, help_heading = RANKS)]
     pub parallel: ParallelWay,
     /// How many GPUs there are.
@@ -35,6 +36,9 @@ pub struct RankFlags {
     /// ddp's gradient_as_bucket_view: gradients are views of the buckets they are reduced in.
     #[arg(long, help_heading = RANKS)]
     pub gradient_as_bucket_view: bool,
+    /// ddp's static_graph: the first step learns the graph and reduces all gradients at its end.
+    #[arg(long, help_heading = RANKS)]
+    pub static_graph: bool,
     /// With --accumulate, reduce gradients only in the last micro-batch [default: true for ddp and zero1, false for the others].
     #[arg(long, value_name = "BOOL", action = clap::ArgAction::Set, help_heading = RANKS)]
     pub no_sync: Option<bool>,
@@ -51,13 +55,15 @@ pub enum ParallelWay {
     Zero1,
     /// `fully_shard`.
     Fsdp2,
-    /// `fully_shard` on several copies.
+    /// `fully_shard` on several replicas.
     Hsdp {
-        /// How many copies of the model there are.
-        copies: u32,
+        /// How many replicas of the model there are.
+        replicas: u32,
         /// Over how many GPUs each is sharded.
         shards: u32,
     },
+    /// `parallelize_module`.
+    Tp,
 }
 
 impl ParallelWay {
@@ -74,28 +80,30 @@ impl std::fmt::Display for ParallelWay {
             ParallelWay::Ddp => formatter.write_str("ddp"),
             ParallelWay::Zero1 => formatter.write_str("zero1"),
             ParallelWay::Fsdp2 => formatter.write_str("fsdp2"),
-            ParallelWay::Hsdp { copies, shards } => write!(formatter, "hsdp:{copies}x{shards}"),
+            ParallelWay::Hsdp { replicas, shards } => write!(formatter, "hsdp:{replicas}x{shards}"),
+            ParallelWay::Tp => formatter.write_str("tp"),
         }
     }
 }
 
 /// Parses `--parallel`.
 fn parse_parallel(text: &str) -> Result<ParallelWay, String> {
-    let ways = "needed none, ddp, zero1, fsdp2 or hsdp:RxS";
+    let ways = "needed none, ddp, zero1, fsdp2, hsdp:RxS or tp";
     match text {
         "none" => Ok(ParallelWay::None),
         "ddp" => Ok(ParallelWay::Ddp),
         "zero1" => Ok(ParallelWay::Zero1),
         "fsdp2" => Ok(ParallelWay::Fsdp2),
-        "tp" | "deepspeed" | "deepspeed:1" | "deepspeed:2" | "deepspeed:3" => {
+        "tp" => Ok(ParallelWay::Tp),
+        "deepspeed" | "deepspeed:1" | "deepspeed:2" | "deepspeed:3" => {
             Err(format!("`{text}` is not simulated yet: {ways}"))
         }
         _ => {
             let sizes = text.strip_prefix("hsdp:").and_then(|sizes| sizes.split_once('x'));
-            let numbers = sizes.and_then(|(copies, shards)| Some((copies.parse().ok()?, shards.parse().ok()?)));
+            let numbers = sizes.and_then(|(replicas, shards)| Some((replicas.parse().ok()?, shards.parse().ok()?)));
             match numbers {
-                Some((copies @ 1..=10_000, shards @ 1..=10_000)) => Ok(ParallelWay::Hsdp { copies, shards }),
-                Some(_) => Err(format!("found `{text}`, needed at least 1 copy and 1 shard, such as hsdp:2x4")),
+                Some((replicas @ 1..=10_000, shards @ 1..=10_000)) => Ok(ParallelWay::Hsdp { replicas, shards }),
+                Some(_) => Err(format!("found `{text}`, needed at least 1 replica and 1 shard, such as hsdp:2x4")),
                 None => Err(format!("found `{text}`, {ways}, such as hsdp:2x4")),
             }
         }

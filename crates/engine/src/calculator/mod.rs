@@ -21,7 +21,7 @@ use crate::cudnn::Cudnn;
 use crate::estimate::{Estimated, conflicts};
 use crate::known_gpus::KnownGpus;
 use crate::plan::cluster::cluster;
-use crate::plan::{Searched, largest_batch, need_capacity, on_bench, refuse_evaluation, searched};
+use crate::plan::{Searched, largest_batch, need_capacity, on_bench, refuse_unplanned, searched};
 use vramfit_report::failure::Failure;
 
 /// The points of a timeline: about as many as a wide page has columns for it.
@@ -102,7 +102,7 @@ impl Engine {
 
     fn plan(&self, fields: &Fields, given: &PlanArguments, plain: &Model, is_over: IsOver) -> Result<String, Failure> {
         let options = &given.run;
-        refuse_evaluation(options)?;
+        refuse_unplanned(options)?;
         conflicts::refuse(options)?;
         need_capacity(options, "plan")?;
         let cluster = cluster(given)?;

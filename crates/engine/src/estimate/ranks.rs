@@ -3,9 +3,9 @@
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Model;
 use vramfit_training::optimizer::{Kind, Library};
-use vramfit_training::script::{AfterForward, Parallel, Replicated, Sharded};
+use vramfit_training::script::{AfterForward, Parallel, Replicated, Sharded, Split};
 
-use crate::arguments::{ModelDtype, ParallelWay, RankFlags, Reshard, RunSettings, StateLocation};
+use crate::arguments::{AutocastDtype, ModelDtype, ParallelWay, RankFlags, Reshard, RunSettings, StateLocation};
 use vramfit_report::failure::Failure;
 
 /// How the training is spread.
@@ -14,25 +14,32 @@ pub fn parallel(options: &RunSettings) -> Result<Parallel, Failure> {
     let way = flags.parallel;
     refuse(options)?;
     let dtype = |dtype: Option<ModelDtype>| dtype.map(Dtype::from);
-    let (copies, shards) = match way {
+    let (replicas, shards) = match way {
         ParallelWay::None => return Ok(Parallel::None),
         ParallelWay::Ddp | ParallelWay::Zero1 => {
             return Ok(Parallel::Replicated(Replicated {
                 world: world(flags)?,
                 gradients_are_views: flags.gradient_as_bucket_view,
+                has_static_graph: flags.static_graph,
                 splits_optimizer: way == ParallelWay::Zero1,
                 skips_sync: flags.no_sync.unwrap_or(true),
             }));
         }
+        ParallelWay::Tp => {
+            return match world(flags)? {
+                1 => Err(Failure::new("--parallel tp: found --world 1, needed at least 2 GPUs to split layers over")),
+                world => Ok(Parallel::Split(Split { world })),
+            };
+        }
         ParallelWay::Fsdp2 => (1, world(flags)?),
-        ParallelWay::Hsdp { copies, shards } => {
-            if let Some(world) = flags.world.filter(|world| *world != copies * shards) {
+        ParallelWay::Hsdp { replicas, shards } => {
+            if let Some(world) = flags.world.filter(|world| *world != replicas * shards) {
                 return Err(Failure::new(format!(
                     "--world {world}: found --parallel {way}, which needs {} GPUs",
-                    copies * shards
+                    replicas * shards
                 )));
             }
-            (copies, shards)
+            (replicas, shards)
         }
     };
     if shards < 2 {
@@ -41,7 +48,7 @@ pub fn parallel(options: &RunSettings) -> Result<Parallel, Failure> {
     }
     Ok(Parallel::Sharded(Sharded {
         shards,
-        copies,
+        replicas,
         modules: flags.shard.0.clone(),
         after_forward: after_forward(flags, shards)?,
         stored_dtype: dtype(options.at.dtype),
@@ -86,19 +93,29 @@ fn refuse(options: &RunSettings) -> Result<(), Failure> {
     if let Some((flag, _)) = has_shard_flags.iter().find(|(_, is_given)| *is_given && !way.is_sharded()) {
         return needs(flag, "fsdp2 or hsdp:RxS");
     }
-    if flags.gradient_as_bucket_view && !matches!(way, ParallelWay::Ddp | ParallelWay::Zero1) {
-        return needs("--gradient-as-bucket-view", "ddp or zero1");
+    let has_replica_flags =
+        [("--gradient-as-bucket-view", flags.gradient_as_bucket_view), ("--static-graph", flags.static_graph)];
+    let is_replica = matches!(way, ParallelWay::Ddp | ParallelWay::Zero1);
+    if let Some((flag, _)) = has_replica_flags.iter().find(|(_, is_given)| *is_given && !is_replica) {
+        return needs(flag, "ddp or zero1");
+    }
+    if flags.static_graph && options.accumulate > 1 && flags.no_sync.unwrap_or(true) {
+        let why = "found --accumulate, in whose first micro-batch PyTorch stops with an internal error under no_sync";
+        return Err(Failure::new(format!("--static-graph: {why}; needed --no-sync false")));
+    }
+    if flags.no_sync.is_some() && matches!(way, ParallelWay::None | ParallelWay::Tp) {
+        return needs("--no-sync", "ddp, zero1, fsdp2 or hsdp:RxS");
     }
     if way == ParallelWay::None {
-        return match (flags.world, flags.no_sync) {
-            (Some(world @ 2..), _) => needs(&format!("--world {world}"), "ddp, zero1, fsdp2 or hsdp:RxS"),
-            (_, Some(_)) => needs("--no-sync", "ddp, zero1, fsdp2 or hsdp:RxS"),
+        return match flags.world {
+            Some(world @ 2..) => needs(&format!("--world {world}"), "ddp, zero1, fsdp2, hsdp:RxS or tp"),
             _ => Ok(()),
         };
     }
     let kind = options.optimizer.0;
     let is_elementwise =
         kind.library() == Library::Torch && !matches!(kind, Kind::Muon | Kind::Adafactor | Kind::AdafactorHf);
+    let optimizer = format!("--optimizer {}", kind.name());
     let not_simulated = [
         ("--quantize", options.at.fine_tuning.quantize.is_some()),
         ("--step-in-backward", options.step_in_backward),
@@ -106,11 +123,11 @@ fn refuse(options: &RunSettings) -> Result<(), Failure> {
         ("--offload-activations", options.offload_activations.memory().is_some()),
         ("--ema", options.ema),
         ("--optimizer-groups", options.optimizer_groups.is_some()),
-        (
-            "an optimizer that mixes the elements of a weight",
-            kind != Kind::None && !is_elementwise && way != ParallelWay::Ddp,
-        ),
+        (optimizer.as_str(), kind != Kind::None && !is_elementwise && way != ParallelWay::Ddp),
         ("--amp with --param-dtype", options.at.amp.is_some() && flags.param_dtype.is_some()),
+        // One call of a foreach kernel takes either weights that are split or others.
+        ("--clip-grad", options.clip_grad && way == ParallelWay::Tp),
+        ("--amp fp16", options.at.amp == Some(AutocastDtype::Fp16) && way == ParallelWay::Tp),
     ];
     match not_simulated.iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => Err(Failure::new(format!("--parallel {way}: found {flag}, which is not simulated with it"))),
@@ -122,6 +139,19 @@ fn refuse(options: &RunSettings) -> Result<(), Failure> {
 pub fn refuse_model(options: &RunSettings, model: &Model) -> Result<(), Failure> {
     if !options.ranks.parallel.is_sharded() {
         return Ok(());
+    }
+    let built = model.parameters.first().map_or(Dtype::Float32, |weight| weight.dtype);
+    let computed = options.computed_dtype().unwrap_or(built);
+    if let Some(reduced) = options.ranks.reduce_dtype.map(Dtype::from)
+        && reduced != computed
+        && (computed, reduced) != (Dtype::Bfloat16, Dtype::Float32)
+    {
+        let (reduced, computed) = (reduced.short_name(), computed.short_name());
+        let message =
+            format!("--reduce-dtype {reduced}: found modules that compute in {computed}, which is not simulated");
+        return Err(
+            Failure::new(message).with_hint(Some("only bf16 gradients that are reduced in fp32 are cast on the way"))
+        );
     }
     let fail = |what: String| Err(Failure::at(&options.at.model, std::io::Error::other(what)));
     if let Some(weight) = model.parameters.iter().find(|weight| weight.shape.is_empty()) {

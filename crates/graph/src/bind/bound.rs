@@ -98,6 +98,14 @@ impl Bound<'_> {
         self.model.operators[call.operator as usize].id
     }
 
+    /// The line of the model's code that makes a call, for people.
+    pub fn place(&self, call: &BoundCall<'_>) -> String {
+        call.source.and_then(|source| self.model.sources.get(source as usize)).map_or_else(
+            || "the model".to_owned(),
+            |source| format!("{}:{} in {}", source.file, source.line, source.function),
+        )
+    }
+
     /// The name of a call's operator, for people.
     pub fn operator_name(&self, call: &BoundCall<'_>) -> &str {
         &self.model.operators[call.operator as usize].name

@@ -50,6 +50,9 @@ impl Trick for Spreading {
             Parallel::None => "one GPU".to_owned(),
             Parallel::Replicated(settings) => format!("a copy of the model on each of {} GPUs (DDP)", settings.world),
             Parallel::Sharded(settings) => described(settings),
+            Parallel::Split(settings) => {
+                format!("linear layers split over {} GPUs (tensor parallelism)", settings.world)
+            }
         }
     }
 
@@ -75,12 +78,16 @@ impl Trick for Spreading {
         code.before_model.line(0, "dist.init_process_group(device_id=device)");
         let is_split = setup.training.accumulate > 1;
         match &setup.training.parallel {
-            Parallel::None => {}
+            // The program refuses to plan for layers that are split.
+            Parallel::None | Parallel::Split(_) => {}
             Parallel::Replicated(settings) => {
                 code.imports.once("from torch.nn.parallel import DistributedDataParallel");
                 let mut arguments = vec!["model", "device_ids=[device.index]"];
                 if settings.gradients_are_views {
                     arguments.push("gradient_as_bucket_view=True");
+                }
+                if settings.has_static_graph {
+                    arguments.push("static_graph=True");
                 }
                 code.wrapping.call(0, "model = DistributedDataParallel", &arguments, "");
                 if is_split && settings.skips_sync {
@@ -102,9 +109,9 @@ impl Trick for Spreading {
 }
 
 fn described(settings: &Sharded) -> String {
-    let over = match settings.copies {
+    let over = match settings.replicas {
         1 => format!("sharded over {} GPUs (FSDP2)", settings.shards),
-        copies => format!("{copies} copies, each sharded over {} GPUs (HSDP)", settings.shards),
+        replicas => format!("{replicas} replicas, each sharded over {} GPUs (HSDP)", settings.shards),
     };
     let kept = match settings.after_forward {
         AfterForward::Kept => ", gathered weights kept until the backward pass",
@@ -172,14 +179,14 @@ fn write_shards(bench: &Workbench<'_>, setup: &Setup, settings: &Sharded, code: 
     needed.sort_unstable();
     code.imports.once(&format!("from torch.distributed.fsdp import {}", needed.join(", ")));
     let lines = &mut code.before_move;
-    match settings.copies {
+    match settings.replicas {
         1 => lines.line(0, "mesh = init_device_mesh(\"cuda\", (dist.get_world_size(),))"),
-        copies => lines.call(
+        replicas => lines.call(
             0,
             "mesh = init_device_mesh",
             &[
                 "\"cuda\"".to_owned(),
-                format!("({copies}, {})", settings.shards),
+                format!("({replicas}, {})", settings.shards),
                 "mesh_dim_names=(\"replicate\", \"shard\")".to_owned(),
             ],
             "",

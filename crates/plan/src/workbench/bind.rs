@@ -7,6 +7,7 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_graph::expression::Linear;
 use vramfit_graph::model::Model;
 use vramfit_graph::select::select_variant;
+use vramfit_training::script::Parallel;
 
 use super::{BoundKey, Form, Workbench};
 use crate::error::{SetupError, Unbound};
@@ -30,8 +31,12 @@ impl<'m> Workbench<'m> {
 
     /// Binds without caching. A failure is recorded for [`Workbench::unbound`].
     pub(super) fn bind_uncached(&self, setup: &Setup) -> Result<Bound<'m>, SetupError> {
-        let (variant, _, form) = self.key(setup)?;
-        bind(self.in_form(form), variant, &setup.sizes).map_err(|error| self.record_unbound(setup, error.into()))
+        let BoundKey { variant, form, .. } = self.key(setup)?;
+        let bound = bind(self.in_form(form), variant, &setup.sizes);
+        let mut bound = bound.map_err(|error| self.record_unbound(setup, error.into()))?;
+        let resized = setup.training.parallel.resize(&mut bound);
+        resized.map_err(|error| self.record_unbound(setup, error.into()))?;
+        Ok(bound)
     }
 
     fn record_unbound(&self, setup: &Setup, error: SetupError) -> SetupError {
@@ -68,7 +73,11 @@ impl<'m> Workbench<'m> {
             .variants
             .try_get((setup.variant, form), || select_variant(self.in_form(form), setup.variant))
             .map_err(|error| self.record_unbound(setup, error.into()))?;
-        Ok((variant, setup.sizes.as_slice().to_vec(), form))
+        let split_over = match &setup.training.parallel {
+            Parallel::Split(settings) => settings.world,
+            _ => 1,
+        };
+        Ok(BoundKey { variant, sizes: setup.sizes.as_slice().to_vec(), form, split_over })
     }
 
     fn in_form(&self, form: Form) -> &'m Model {

@@ -85,8 +85,15 @@ impl Recomputed {
     }
 }
 
-/// Variant, sizes, and form.
-type BoundKey = (usize, Vec<i64>, Form);
+/// What a bound model depends on.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+struct BoundKey {
+    variant: usize,
+    sizes: Vec<i64>,
+    form: Form,
+    /// Over how many ranks its layers are split.
+    split_over: u32,
+}
 
 /// Which form of the model a setup runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

@@ -36,7 +36,7 @@ impl<'m> Workbench<'m> {
     pub fn pricing(&self, setup: &Setup) -> Result<Pricing<'m>, SetupError> {
         let key = self.key(setup)?;
         let bound = self.try_bind(setup)?;
-        let regions_key = (key.0, key.2, Recomputed::of(setup));
+        let regions_key = (key.variant, key.form, Recomputed::of(setup));
         let graph = self.priced_graphs.try_get(key, || Ok::<_, SetupError>(Arc::new(self.cost_model.price(&bound))))?;
         let regions = self.regions.try_get(regions_key, || graph.regions(&bound, &setup.training).map(Into::into))?;
         Ok(Pricing::new(graph, regions, self.cluster.map(|cluster| (cluster, bound))))

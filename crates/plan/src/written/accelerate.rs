@@ -12,7 +12,7 @@ use crate::workbench::Workbench;
 pub(super) fn configuration(bench: &Workbench<'_>, bound: &Bound<'_>, setup: &Setup) -> Option<String> {
     let training = &setup.training;
     let (kind, own) = match &training.parallel {
-        Parallel::None => return None,
+        Parallel::None | Parallel::Split(_) => return None,
         Parallel::Replicated(settings) if settings.splits_optimizer => return None,
         Parallel::Replicated(_) => ("MULTI_GPU", Vec::new()),
         Parallel::Sharded(settings) => ("FSDP", shards(bound, settings)?),
@@ -38,9 +38,9 @@ pub(super) fn configuration(bench: &Workbench<'_>, bound: &Bound<'_>, setup: &Se
     Some(lines.join("\n") + "\n")
 }
 
-/// The part about FSDP. Accelerate wraps by class, and has no settings for copies of a sharded model.
+/// The part about FSDP. Accelerate wraps by class, and has no settings for replicas of a sharded model.
 fn shards(bound: &Bound<'_>, settings: &Sharded) -> Option<Vec<String>> {
-    if settings.copies > 1 {
+    if settings.replicas > 1 {
         return None;
     }
     let modules = chosen_modules(bound, &settings.modules, "--shard").ok()?;

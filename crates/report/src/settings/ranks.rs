@@ -10,7 +10,7 @@ use super::{checkpoint, yes_or_no};
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct RankSettingsReport {
-    /// `none`, `ddp`, `zero1`, `fsdp2` or `hsdp:RxS`.
+    /// `none`, `ddp`, `zero1`, `fsdp2`, `hsdp:RxS` or `tp`.
     parallel: String,
     /// How many GPUs there are.
     world: u32,
@@ -26,6 +26,8 @@ pub(crate) struct RankSettingsReport {
     cpu_offload: bool,
     /// Whether gradients are views of the buckets they are reduced in.
     gradient_as_bucket_view: bool,
+    /// Whether the graph is said to stay the same.
+    static_graph: bool,
     /// Whether only the last micro-batch of a step reduces gradients.
     no_sync: bool,
 }
@@ -41,14 +43,17 @@ impl RankSettingsReport {
             reduce_dtype: "none".to_owned(),
             cpu_offload: false,
             gradient_as_bucket_view: false,
+            static_graph: false,
             no_sync: parallel.skips_sync(),
         };
         let dtype = |dtype: Option<Dtype>| dtype.map_or("none", Dtype::short_name).to_owned();
         match parallel {
-            Parallel::None => none,
-            Parallel::Replicated(settings) => {
-                RankSettingsReport { gradient_as_bucket_view: settings.gradients_are_views, ..none }
-            }
+            Parallel::None | Parallel::Split(_) => none,
+            Parallel::Replicated(settings) => RankSettingsReport {
+                gradient_as_bucket_view: settings.gradients_are_views,
+                static_graph: settings.has_static_graph,
+                ..none
+            },
             Parallel::Sharded(settings) => RankSettingsReport {
                 shard: checkpoint(&settings.modules),
                 reshard_after_forward: match settings.after_forward {
@@ -66,7 +71,7 @@ impl RankSettingsReport {
     }
 
     /// Names and values for a page.
-    pub fn rows(&self) -> [(&'static str, String); 9] {
+    pub fn rows(&self) -> [(&'static str, String); 10] {
         [
             ("parallel", self.parallel.clone()),
             ("world", self.world.to_string()),
@@ -76,16 +81,16 @@ impl RankSettingsReport {
             ("reduce dtype", self.reduce_dtype.clone()),
             ("cpu offload", yes_or_no(self.cpu_offload)),
             ("gradient as bucket view", yes_or_no(self.gradient_as_bucket_view)),
+            ("static graph", yes_or_no(self.static_graph)),
             ("no sync", yes_or_no(self.no_sync)),
         ]
     }
 
     /// How it is spread, in words; `None` where it is not.
     pub fn words(&self) -> Option<String> {
-        let computed = if self.param_dtype == "none" {
-            String::new()
-        } else {
-            format!(", stored in another type than {}", self.param_dtype)
+        let computed = match self.param_dtype.as_str() {
+            "none" => String::new(),
+            dtype => format!(", computing in {dtype}"),
         };
         (self.parallel != "none").then(|| format!("one of {} GPUs with {}{computed}", self.world, self.parallel))
     }
@@ -97,7 +102,8 @@ pub(crate) fn how_spread(parallel: &Parallel) -> String {
         Parallel::None => "none".to_owned(),
         Parallel::Replicated(settings) if settings.splits_optimizer => "zero1".to_owned(),
         Parallel::Replicated(_) => "ddp".to_owned(),
-        Parallel::Sharded(settings) if settings.copies == 1 => "fsdp2".to_owned(),
-        Parallel::Sharded(settings) => format!("hsdp:{}x{}", settings.copies, settings.shards),
+        Parallel::Sharded(settings) if settings.replicas == 1 => "fsdp2".to_owned(),
+        Parallel::Sharded(settings) => format!("hsdp:{}x{}", settings.replicas, settings.shards),
+        Parallel::Split(_) => "tp".to_owned(),
     }
 }

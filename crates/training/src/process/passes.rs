@@ -1,7 +1,5 @@
 //! A captured pass as the script runs it: forward, and backward from its loss.
 
-use std::rc::Rc;
-
 use vramfit_cudnn::Scenario;
 use vramfit_eager::autograd::{Context, Tensor, Thread, engine};
 use vramfit_eager::forward::{Forward, Instant, Missing, Passes, UnknownModule, frozen_weights, regions_keeping};
@@ -12,7 +10,7 @@ use super::added_loss::added_loss;
 use super::hooks::Hooked;
 use super::moves::Tensors;
 use super::names::Names;
-use super::ranks::{Rank, Shards, sharded_modules};
+use super::ranks::{Rank, sharded_modules};
 use super::scaled_loss::{Scaling, scaled};
 use crate::script::{Name, Parallel, Pass};
 
@@ -74,9 +72,7 @@ impl Process<'_> {
             rank.before_forward(context);
         }
         let mut forward = Forward::new(shared, tensors);
-        if let Some(Rank::Shards(shards)) = rank {
-            forward.hooks = Some(Rc::<Shards>::clone(shards));
-        }
+        forward.hooks = rank.as_ref().and_then(Rank::module_hooks);
         forward.run(context, |context, tensors, instant| match instant {
             Instant::ModelReturned => {
                 names.bind_outputs(bound, tensors);
@@ -137,8 +133,11 @@ impl Process<'_> {
         if let Some(Rank::Replica(replica)) = &ranks[model] {
             context.gradient_hook = replica.hook();
         }
+        let again = ranks[model].as_ref().and_then(Rank::hooks_again);
         engine::run_recomputing(context, &edge, gradient.clone(), &|context, frame| {
-            Forward::new(shared, tensors).run_again(context, frame);
+            let mut forward = Forward::new(shared, tensors);
+            forward.hooks.clone_from(&again);
+            forward.run_again(context, frame);
         });
         if let Some(rank) = &ranks[model] {
             rank.after_backward(context);

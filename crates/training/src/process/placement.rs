@@ -7,7 +7,7 @@ use vramfit_eager::autograd::Tensor;
 use super::Process;
 use super::moves::move_inputs;
 use super::passes::LivePass;
-use super::ranks::{Rank, Replica, shard};
+use super::ranks::{Rank, Replica, shard, split_model};
 use super::weights::{move_model, share_model};
 use crate::script::{Parallel, Pass};
 
@@ -62,8 +62,18 @@ impl Process<'_> {
         self.numbers[model] =
             weights.filter(|(_, weight)| !frozen.contains(&weight.tensor)).map(|(number, _)| number).collect();
         self.parameters[model] = parameters;
-        self.context.communicators = if settings.copies > 1 { 2 } else { 1 };
+        self.context.communicators = if settings.replicas > 1 { 2 } else { 1 };
         self.ranks[model] = Some(Rank::Shards(Rc::new(shards)));
+    }
+
+    pub(super) fn split(&mut self, model: usize) {
+        let Some(index) = self.first_pass(model) else { return };
+        let pass = &self.script.passes[index];
+        let Parallel::Split(settings) = &pass.parallel else { return };
+        let layers = split_model(pass.bound, &mut self.context, &mut self.passes[index].tensors, settings.world);
+        self.move_model(model);
+        self.context.communicators = 1;
+        self.ranks[model] = Some(Rank::Split(Rc::new(layers)));
     }
 
     pub(super) fn move_inputs(&mut self, pass: usize, micro_batches: u32) {

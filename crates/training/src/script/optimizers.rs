@@ -1,5 +1,8 @@
 //! The optimizers of a loop: one, two with Muon, or one for each weight.
 
+use std::collections::BTreeSet;
+
+use vramfit_eager::tensor_parallel::{split_layers, weights_of};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::layout::Layout;
 use vramfit_graph::model::{Mode, Weight};
@@ -32,8 +35,20 @@ pub(super) fn optimizers(bound: &Bound<'_>, settings: &Loop, model: usize) -> Ve
         Parallel::Sharded(settings) if settings.offloads => {
             vec![OptimizerSetup::of_all(on(StatePlace::Cpu, recipe), model)]
         }
+        Parallel::Split(_) => {
+            vec![OptimizerSetup { recipe, model, groups: Some(split_groups(bound, recipe)), zeroes_all: false }]
+        }
         _ => vec![OptimizerSetup { recipe, model, groups, zeroes_all: false }],
     }
+}
+
+/// The weights that are split, then the others: one call of a foreach kernel takes either kind.
+fn split_groups(bound: &Bound<'_>, recipe: Recipe) -> Vec<Group> {
+    let split: BTreeSet<usize> =
+        split_layers(bound).into_keys().flat_map(|module| weights_of(bound.model, module)).flatten().collect();
+    let others = (0..bound.model.parameters.len()).filter(|index| !split.contains(index)).collect();
+    let group = |weights| Group { weights, adds_decay: recipe.adds_decay };
+    [split.iter().copied().collect(), others].map(group).into()
 }
 
 /// The weights that `ZeroRedundancyOptimizer` gives the first rank: the largest first, each to the rank that has least.

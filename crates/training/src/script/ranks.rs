@@ -1,6 +1,8 @@
 //! How a training is spread over ranks, of which one is simulated.
 
 use vramfit_eager::forward::Choice;
+use vramfit_eager::tensor_parallel::{SplitError, split};
+use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
 
 /// The way of spreading a training.
@@ -13,6 +15,15 @@ pub enum Parallel {
     Replicated(Replicated),
     /// Each rank has a part of every weight: `fully_shard`.
     Sharded(Sharded),
+    /// Each rank has columns or rows of the linear layers: `parallelize_module`.
+    Split(Split),
+}
+
+/// The settings of tensor parallelism.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Split {
+    /// Over how many ranks layers are split.
+    pub world: u32,
 }
 
 /// The settings of `DistributedDataParallel`.
@@ -22,6 +33,8 @@ pub struct Replicated {
     pub world: u32,
     /// Whether gradients are views of the buckets they are reduced in.
     pub gradients_are_views: bool,
+    /// Whether the graph is said to stay the same: the first step then learns it and reduces all gradients at its end.
+    pub has_static_graph: bool,
     /// Whether each rank has a part of the optimizer: `ZeroRedundancyOptimizer`.
     pub splits_optimizer: bool,
     /// Whether only the last micro-batch of a step reduces gradients.
@@ -33,8 +46,8 @@ pub struct Replicated {
 pub struct Sharded {
     /// Over how many ranks a weight is split.
     pub shards: u32,
-    /// How many copies of the model there are.
-    pub copies: u32,
+    /// How many replicas of the model there are.
+    pub replicas: u32,
     /// The modules that are sharded one by one, beside the root.
     pub modules: Choice,
     /// What becomes of gathered weights between a module's forward and backward pass.
@@ -49,6 +62,30 @@ pub struct Sharded {
     pub offloads: bool,
     /// Whether only the last micro-batch of a step reduces gradients.
     pub skips_sync: bool,
+}
+
+/// What becomes of a module's gathered weights after its forward pass.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reshard {
+    /// They stay gathered.
+    No,
+    /// They are freed.
+    Yes,
+    /// They are resharded over so many ranks.
+    Over(u32),
+}
+
+impl Sharded {
+    /// What becomes of the gathered weights of the root module, or of another.
+    pub fn reshard(&self, is_root: bool) -> Reshard {
+        match self.after_forward {
+            AfterForward::FreedButRoot if is_root => Reshard::No,
+            AfterForward::FreedButRoot | AfterForward::Freed => Reshard::Yes,
+            AfterForward::Kept | AfterForward::Split(1) => Reshard::No,
+            AfterForward::Split(ranks) if ranks == self.shards => Reshard::Yes,
+            AfterForward::Split(ranks) => Reshard::Over(ranks),
+        }
+    }
 }
 
 /// `reshard_after_forward`.
@@ -71,7 +108,16 @@ impl Parallel {
         match self {
             Parallel::None => 1,
             Parallel::Replicated(settings) => settings.world,
-            Parallel::Sharded(settings) => settings.shards * settings.copies,
+            Parallel::Sharded(settings) => settings.shards * settings.replicas,
+            Parallel::Split(settings) => settings.world,
+        }
+    }
+
+    /// How many batches there are at a time: ranks that split layers work on the same one.
+    pub fn batches(&self) -> u32 {
+        match self {
+            Parallel::Split(_) => 1,
+            _ => self.world(),
         }
     }
 
@@ -81,6 +127,18 @@ impl Parallel {
             Parallel::None => false,
             Parallel::Replicated(settings) => settings.skips_sync,
             Parallel::Sharded(settings) => settings.skips_sync,
+            Parallel::Split(_) => false,
+        }
+    }
+
+    /// Gives the tensors of a model the sizes that they have on one rank.
+    ///
+    /// # Errors
+    /// The model cannot be split.
+    pub fn resize(&self, bound: &mut Bound<'_>) -> Result<(), SplitError> {
+        match self {
+            Parallel::Split(settings) => split(bound, settings.world),
+            Parallel::None | Parallel::Replicated(_) | Parallel::Sharded(_) => Ok(()),
         }
     }
 }

@@ -54,6 +54,8 @@ pub struct Context {
     pub offload: Offload,
     /// Whether FSDP's streams have been created.
     pub has_streams: bool,
+    /// Whether the linear layer that runs is split by rows, so that each rank adds its share of the bias.
+    pub adds_bias_share: bool,
     /// How many groups of ranks the process communicates with.
     pub communicators: u32,
     /// Called when a leaf has got its gradient.
@@ -82,6 +84,7 @@ impl Context {
             checkpointing: Checkpointing::default(),
             offload: Offload::default(),
             has_streams: false,
+            adds_bias_share: false,
             communicators: 0,
             gradient_hook: None,
         }

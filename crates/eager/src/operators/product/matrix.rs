@@ -161,7 +161,10 @@ fn scaled_sum(context: &mut Context, bias: &Tensor, (first, second): (&Tensor, &
     let shape = product_shape(first, second)?;
     let is_in_epilogue = adds_bias_in_epilogue(bias, second) && scales == Scales::NONE;
     let run = |context: &mut Context| if is_in_epilogue { context.use_blas_lt() } else { context.use_blas() };
+    // A layer that is split by rows adds this rank's share of the bias.
+    let share = context.adds_bias_share.then(|| context.empty(bias.like(bias.dtype())));
     let result = kept_product(context, |context| multiplied(context, first.dtype(), &shape, (first, second), run))?;
+    drop(share);
     let saved = |wants: &dyn Fn(usize) -> bool| -> Saved {
         smallvec![wants(2).then(|| first.clone()), wants(1).then(|| second.clone())]
     };

@@ -10,24 +10,27 @@ use vramfit_graph::layout::Layout;
 
 use super::copies::{chunk_cat, split_with_sizes};
 use crate::optimizer::Parameter;
-use crate::script::Sharded;
+use crate::script::{Reshard, Sharded};
 
-/// A weight of which this rank has a part.
+/// A weight of which this rank has a shard.
 pub(super) struct ShardedWeight {
-    /// The part, and its gradient.
-    pub part: Parameter,
-    /// Elements of a part; that of the last ranks is padded to it.
-    pub part_elements: u64,
-    /// The layout of the part without padding.
-    pub part_layout: Rc<Layout>,
-    /// The whole weight, whose memory is there while it is gathered.
-    pub whole: Tensor,
-    /// The whole weight's gradient.
+    /// The first rank's shard, which is never padded, and its gradient.
+    pub shard: Parameter,
+    /// The unsharded weight, whose memory is there while it is gathered.
+    pub unsharded: Tensor,
+    /// The unsharded weight's gradient.
     pub gradient: Rc<RefCell<Option<Tensor>>>,
     /// The sum of gradients that were not reduced, in the type they will be reduced in.
     pub accumulated: Option<Tensor>,
-    /// A larger part of the weight, held between forward and backward pass.
-    pub held: Option<Storage>,
+    /// The shard over fewer ranks, held between forward and backward pass.
+    pub post_forward_shard: Option<Storage>,
+}
+
+impl ShardedWeight {
+    /// Elements of a shard.
+    fn shard_elements(&self) -> u64 {
+        self.shard.tensor.layout().elements() as u64
+    }
 }
 
 /// What the group does now.
@@ -42,41 +45,33 @@ pub(super) enum Phase {
 /// What its weights are now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
-    /// Split over all ranks.
-    Split,
-    /// Split over fewer ranks.
-    SplitOver(u32),
-    /// Whole.
-    Gathered,
-}
-
-/// What becomes of gathered weights after the forward pass.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Between {
-    Kept,
-    Freed,
-    SplitOver(u32),
+    /// Sharded over all ranks.
+    Sharded,
+    /// Sharded over fewer ranks.
+    ShardedOver(u32),
+    /// Gathered.
+    Unsharded,
 }
 
 pub(super) struct Group {
     pub weights: Vec<ShardedWeight>,
-    pub between: Between,
+    pub reshard_after_forward: Reshard,
     pub phase: Phase,
     pub state: State,
     /// The buffer of a gather that has not been copied out.
     pub gathered: Option<Storage>,
     /// Its positions in the order of forward passes.
     pub positions: Vec<usize>,
-    /// What is being reduced over the copies of the model.
+    /// What is being all-reduced over the replicas.
     pub reduced: Option<Tensor>,
 }
 
 /// The types of a group's tensors.
 #[derive(Clone, Copy)]
 pub(super) struct Types {
-    /// Of the parts.
+    /// Of the shards.
     pub stored: Dtype,
-    /// Of the whole weights and their gradients.
+    /// Of the unsharded weights and their gradients.
     pub computed: Dtype,
     /// Of gradients on their way.
     pub reduced: Dtype,
@@ -84,31 +79,31 @@ pub(super) struct Types {
 
 impl Group {
     pub fn types(&self, settings: &Sharded) -> Types {
-        let stored = self.weights[0].part.tensor.dtype();
-        let computed = self.weights[0].whole.dtype();
+        let stored = self.weights[0].shard.tensor.dtype();
+        let computed = self.weights[0].unsharded.dtype();
         Types { stored, computed, reduced: settings.reduce_dtype.unwrap_or(computed) }
     }
 
     /// How many elements of each weight a rank sends in the next gather.
     fn sent(&self, settings: &Sharded) -> (Vec<u64>, u64) {
         let ranks = match self.state {
-            State::SplitOver(ranks) => u64::from(ranks),
+            State::ShardedOver(ranks) => u64::from(ranks),
             _ => u64::from(settings.shards),
         };
-        let whole = |weight: &ShardedWeight| weight.part_elements * u64::from(settings.shards);
+        let whole = |weight: &ShardedWeight| weight.shard_elements() * u64::from(settings.shards);
         (self.weights.iter().map(|weight| whole(weight) / ranks).collect(), ranks)
     }
 
-    /// `unshard`: gathers the weights into a buffer.
-    pub fn gather(&mut self, context: &Context, settings: &Sharded) {
-        if self.gathered.is_some() || self.state == State::Gathered {
+    /// `unshard`: all-gathers the weights into a buffer.
+    pub fn unshard(&mut self, context: &Context, settings: &Sharded) {
+        if self.gathered.is_some() || self.state == State::Unsharded {
             return;
         }
         let types = self.types(settings);
         let (sent, ranks) = self.sent(settings);
         let elements: u64 = sent.iter().sum();
         let bytes = types.computed.bytes();
-        let before = context.memory().borrow_mut().set_stream(Stream::Gather);
+        let before = context.memory().borrow_mut().set_stream(Stream::AllGather);
         context.memory().borrow_mut().set_category(Category::Communication);
         let mut inputs: Vec<Storage> = Vec::new();
         if settings.offloads {
@@ -126,39 +121,40 @@ impl Group {
         context.memory().borrow_mut().set_stream(before);
     }
 
-    /// `wait_for_unshard`: copies what was gathered into the whole weights. Returns the buffer.
-    pub fn copy_out(&mut self, context: &Context, settings: &Sharded) -> Option<Storage> {
+    /// `wait_for_unshard`: copies the all-gather's buffer into the unsharded weights. Returns the buffer.
+    pub fn wait_for_unshard(&mut self, context: &Context, settings: &Sharded) -> Option<Storage> {
         let buffer = self.gathered.take()?;
         let (sent, ranks) = self.sent(settings);
         let bytes = self.types(settings).computed.bytes();
         for weight in &self.weights {
-            weight.whole.storage().inspect(|storage| storage.resize_to_full());
+            weight.unsharded.storage().inspect(|storage| storage.resize_to_full());
         }
         context.memory().borrow_mut().set_category(Category::Communication);
         let rows: Vec<u64> = sent.iter().map(|sent| sent * bytes).collect();
         split_with_sizes(context, &rows, ranks);
-        self.state = State::Gathered;
-        self.weights.iter_mut().for_each(|weight| weight.held = None);
+        self.state = State::Unsharded;
+        self.weights.iter_mut().for_each(|weight| weight.post_forward_shard = None);
         Some(buffer)
     }
 
     /// `reshard`.
-    pub fn split(&mut self, context: &Context, settings: &Sharded) {
-        let between = if self.phase == Phase::Forward { self.between } else { Between::Freed };
-        if between == Between::Kept || self.state != State::Gathered {
+    pub fn reshard(&mut self, context: &Context, settings: &Sharded) {
+        let reshard = if self.phase == Phase::Forward { self.reshard_after_forward } else { Reshard::Yes };
+        if reshard == Reshard::No || self.state != State::Unsharded {
             return;
         }
         context.memory().borrow_mut().set_category(Category::Parameters);
         for weight in &mut self.weights {
-            if let Between::SplitOver(ranks) = between {
-                let whole = weight.part_elements * u64::from(settings.shards);
-                weight.held = Some(context.storage(whole / u64::from(ranks) * weight.whole.dtype().bytes()));
+            if let Reshard::Over(ranks) = reshard {
+                let whole = weight.shard_elements() * u64::from(settings.shards);
+                weight.post_forward_shard =
+                    Some(context.storage(whole / u64::from(ranks) * weight.unsharded.dtype().bytes()));
             }
-            weight.whole.storage().inspect(|storage| storage.resize_to_nothing());
+            weight.unsharded.storage().inspect(|storage| storage.resize_to_nothing());
         }
-        self.state = match between {
-            Between::SplitOver(ranks) => State::SplitOver(ranks),
-            _ => State::Split,
+        self.state = match reshard {
+            Reshard::Over(ranks) => State::ShardedOver(ranks),
+            _ => State::Sharded,
         };
     }
 
@@ -196,7 +192,7 @@ impl Group {
         let types = self.types(settings);
         let indexes: Vec<usize> = gradients.iter().map(|(index, _)| *index).collect();
         let bytes = types.reduced.bytes();
-        let parts: Vec<u64> = indexes.iter().map(|&index| self.weights[index].part_elements * bytes).collect();
+        let parts: Vec<u64> = indexes.iter().map(|&index| self.weights[index].shard_elements() * bytes).collect();
         let part: u64 = parts.iter().sum();
         context.memory().borrow_mut().set_category(Category::Communication);
         let sent = context.storage(part * u64::from(settings.shards));
@@ -204,23 +200,23 @@ impl Group {
         // The list is cleared from its end, and a loop variable still holds its last gradient until the function returns.
         let last = gradients.pop();
         while gradients.pop().is_some() {}
-        let before = context.memory().borrow_mut().set_stream(Stream::Reduce);
+        let before = context.memory().borrow_mut().set_stream(Stream::ReduceScatter);
         context.memory().borrow_mut().set_category(Category::Gradients);
         let flat = |bytes: u64, dtype: Dtype| Layout::contiguous(dtype, &[(bytes / dtype.bytes()) as i64]);
         let mut received = context.empty(flat(part, types.reduced));
-        if settings.copies > 1 {
-            // What is reduced over the copies is held until that is done.
+        if settings.replicas > 1 {
+            // What is all-reduced over the replicas is held until that is done.
             self.reduced = Some(received.clone());
-            context.memory().borrow_mut().set_stream(Stream::ReduceCopies);
+            context.memory().borrow_mut().set_stream(Stream::AllReduce);
         }
         if types.reduced != types.stored {
             received = context.empty(flat(part / bytes * types.stored.bytes(), types.stored));
         }
         for &index in &indexes {
             let weight = &self.weights[index];
-            let mut gradient = weight.part.gradient.borrow_mut();
+            let mut gradient = weight.shard.gradient.borrow_mut();
             if gradient.is_none() {
-                let layout = Rc::clone(&weight.part_layout);
+                let layout = weight.shard.tensor.shared_layout();
                 *gradient =
                     Some(if settings.offloads { Tensor::on_host(layout) } else { received.unsafe_view(layout) });
             }

@@ -1,7 +1,8 @@
 //! One rank of a training that is spread over several.
 //!
 //! The rules follow PyTorch's own code: `reducer.cpp` and `distributed.py` for replicas, `torch/distributed/fsdp/_fully_shard` for
-//! shards. Collectives themselves allocate nothing here: what NCCL takes is beside PyTorch's allocator.
+//! shards, `torch/distributed/tensor` for linear layers that are split. Collectives themselves allocate nothing here: what NCCL takes is
+//! beside PyTorch's allocator.
 
 mod buckets;
 mod copies;
@@ -9,15 +10,20 @@ mod group;
 mod replica;
 mod sharding;
 mod shards;
+mod sink;
+mod tensor_parallel;
 mod traffic;
 
 use std::rc::Rc;
 
 use vramfit_eager::autograd::{Context, Tensor};
+use vramfit_eager::forward::ModuleHooks;
 
 pub(super) use replica::Replica;
 pub(super) use sharding::{shard, sharded_modules};
-pub(super) use shards::Shards;
+use shards::Shards;
+use tensor_parallel::SplitLayers;
+pub(super) use tensor_parallel::split_model;
 pub use traffic::Traffic;
 
 /// A model as this rank has it.
@@ -26,6 +32,8 @@ pub(crate) enum Rank {
     Replica(Replica),
     /// A part of each weight.
     Shards(Rc<Shards>),
+    /// Columns or rows of linear layers.
+    Split(Rc<SplitLayers>),
 }
 
 impl Rank {
@@ -34,6 +42,7 @@ impl Rank {
         match self {
             Rank::Replica(replica) => replica.set_reduces(reduces),
             Rank::Shards(shards) => shards.set_reduces(reduces),
+            Rank::Split(_) => {}
         }
     }
 
@@ -46,8 +55,27 @@ impl Rank {
 
     /// What runs when a backward pass has ended.
     pub fn after_backward(&self, context: &mut Context) {
-        if let Rank::Shards(shards) = self {
-            shards.after_backward(context);
+        match self {
+            Rank::Replica(replica) => replica.after_backward(),
+            Rank::Shards(shards) => shards.after_backward(context),
+            Rank::Split(_) => {}
+        }
+    }
+
+    /// The hooks on modules in a forward pass.
+    pub fn module_hooks(&self) -> Option<Rc<dyn ModuleHooks>> {
+        match self {
+            Rank::Replica(replica) => replica.output_hooks(),
+            Rank::Shards(shards) => Some(Rc::<Shards>::clone(shards)),
+            Rank::Split(layers) => Some(Rc::<SplitLayers>::clone(layers)),
+        }
+    }
+
+    /// The hooks on modules where a checkpointed region runs again: those within the region.
+    pub fn hooks_again(&self) -> Option<Rc<dyn ModuleHooks>> {
+        match self {
+            Rank::Replica(_) | Rank::Shards(_) => None,
+            Rank::Split(_) => self.module_hooks(),
         }
     }
 
@@ -56,6 +84,7 @@ impl Rank {
         match self {
             Rank::Replica(replica) => replica.each_tensor(look),
             Rank::Shards(shards) => shards.each_tensor(look),
+            Rank::Split(_) => {}
         }
     }
 
@@ -63,7 +92,7 @@ impl Rank {
     pub fn is_settled(&self) -> bool {
         match self {
             Rank::Replica(replica) => replica.is_settled(),
-            Rank::Shards(_) => true,
+            Rank::Shards(_) | Rank::Split(_) => true,
         }
     }
 }

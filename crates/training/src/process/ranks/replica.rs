@@ -5,11 +5,13 @@ use std::rc::Rc;
 
 use vramfit_eager::autograd::engine::GradientHook;
 use vramfit_eager::autograd::{Context, Tensor};
+use vramfit_eager::forward::ModuleHooks;
 use vramfit_eager::memory::Category;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
 use super::buckets::{broadcast, by_size, by_size_in_order, size_of};
+use super::sink::Sink;
 use crate::optimizer::Parameter;
 use crate::script::Replicated;
 
@@ -31,6 +33,8 @@ pub(crate) struct Replica {
     weights: Vec<(usize, Parameter)>,
     buffers: Vec<Tensor>,
     reducer: Rc<RefCell<Reducer>>,
+    /// With a static graph: what the first step learns.
+    sink: Option<Rc<Sink>>,
     /// Whether gradients are reduced in this micro-batch.
     reduces: bool,
     /// Whether the next forward pass broadcasts the buffers.
@@ -43,6 +47,22 @@ struct Reducer {
     /// The weights in the order in which their gradients were ready in the first backward pass.
     ready: Vec<usize>,
     has_rebuilt: bool,
+    /// How many forward passes have begun whose gradients are reduced.
+    iterations: u32,
+}
+
+impl Reducer {
+    /// `mark_variable_ready`: copies a gradient into its bucket, and lets it be a view of that.
+    fn copy_gradient(&self, weight: usize, gradient: &RefCell<Option<Tensor>>, are_views: bool) {
+        let mut gradient = gradient.borrow_mut();
+        if are_views
+            && let Some(found) = gradient.as_ref()
+            && let Some(bucket) = self.buckets.iter().find(|bucket| bucket.weights.contains(&weight))
+            && found.storage().and_then(|storage| storage.id()) != bucket.memory.storage().and_then(|it| it.id())
+        {
+            *gradient = Some(bucket.memory.unsafe_view(found.shared_layout()));
+        }
+    }
 }
 
 impl Replica {
@@ -69,9 +89,10 @@ impl Replica {
         let mut indexes = by_size_in_order(&sizes, &[u64::MAX]);
         indexes.reverse();
         let buckets = allocate(context, &weights, indexes);
-        let reducer = Reducer { buckets, ready: Vec::new(), has_rebuilt: false };
+        let reducer = Reducer { buckets, ready: Vec::new(), has_rebuilt: false, iterations: 0 };
         let reducer = Rc::new(RefCell::new(reducer));
-        Replica { settings, weights, buffers, reducer, reduces: true, broadcasts: true }
+        let sink = settings.has_static_graph.then(|| Rc::new(Sink::new(context, weights.len())));
+        Replica { settings, weights, buffers, reducer, sink, reduces: true, broadcasts: true }
     }
 
     /// `no_sync`, or its end.
@@ -83,6 +104,7 @@ impl Replica {
     pub fn before_forward(&mut self, context: &mut Context) {
         context.memory().borrow_mut().set_category(Category::Communication);
         if context.is_grad_on() {
+            self.reducer.borrow_mut().iterations += u32::from(self.reduces);
             self.rebuild(context);
         }
         if self.broadcasts && !self.buffers.is_empty() {
@@ -119,27 +141,39 @@ impl Replica {
         }
         let numbers: Vec<usize> = self.weights.iter().map(|(number, _)| *number).collect();
         let gradients: Vec<_> = self.weights.iter().map(|(_, weight)| Rc::clone(&weight.gradient)).collect();
-        let (reducer, are_views) = (Rc::clone(&self.reducer), self.settings.gradients_are_views);
+        let (reducer, settings) = (Rc::clone(&self.reducer), self.settings.clone());
         Some(GradientHook(Rc::new(move |_: &mut Context, leaf: u32| {
             let Ok(weight) = numbers.binary_search(&(leaf as usize)) else { return };
             let mut reducer = reducer.borrow_mut();
+            if settings.has_static_graph && reducer.iterations == 1 {
+                return;
+            }
             if !reducer.has_rebuilt {
                 reducer.ready.push(weight);
             }
-            let mut gradient = gradients[weight].borrow_mut();
-            if are_views
-                && let Some(found) = gradient.as_ref()
-                && let Some(bucket) = reducer.buckets.iter().find(|bucket| bucket.weights.contains(&weight))
-                && found.storage().and_then(|storage| storage.id()) != bucket.memory.storage().and_then(|it| it.id())
-            {
-                *gradient = Some(bucket.memory.unsafe_view(found.shared_layout()));
-            }
+            reducer.copy_gradient(weight, &gradients[weight], settings.gradients_are_views);
         })))
+    }
+
+    /// The hooks on the model's outputs, where there are any.
+    pub fn output_hooks(&self) -> Option<Rc<dyn ModuleHooks>> {
+        Some(Rc::<Sink>::clone(self.sink.as_ref()?))
+    }
+
+    /// The callback at the end of a backward pass: the first with a static graph reduces all gradients.
+    pub fn after_backward(&self) {
+        if self.sink.as_ref().is_some_and(|sink| sink.take_reduction()) {
+            let reducer = self.reducer.borrow();
+            for (index, (_, weight)) in self.weights.iter().enumerate() {
+                reducer.copy_gradient(index, &weight.gradient, self.settings.gradients_are_views);
+            }
+        }
     }
 
     /// Calls `look` with all memory that stays from step to step.
     pub fn each_tensor(&self, mut look: impl FnMut(&Tensor)) {
         self.reducer.borrow().buckets.iter().for_each(|bucket| look(&bucket.memory));
+        self.sink.iter().for_each(|sink| look(sink.used()));
     }
 
     /// Whether the next step may request something else than the last.

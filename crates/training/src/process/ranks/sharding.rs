@@ -1,4 +1,4 @@
-//! `fully_shard`: moves a group's weights to the GPU and keeps this rank's part of each.
+//! `fully_shard`: moves a group's weights to the GPU and keeps this rank's shard of each.
 
 use std::cell::RefCell;
 use std::collections::{BTreeSet, HashMap};
@@ -13,11 +13,11 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 use vramfit_graph::model::{TensorId, Weight};
 
-use super::group::{Between, Group, Phase, ShardedWeight, State};
+use super::group::{Group, Phase, ShardedWeight, State};
 use super::shards::{Shards, ShardsState};
 use crate::optimizer::Parameter;
 use crate::process::moves::{Tensors, layout, move_tensor};
-use crate::script::{AfterForward, Sharded};
+use crate::script::Sharded;
 
 /// The modules that `fully_shard` is called on, in this order: the root is last.
 pub(crate) fn sharded_modules(bound: &Bound<'_>, settings: &Sharded) -> Result<Vec<usize>, UnknownModule> {
@@ -31,7 +31,7 @@ pub(crate) fn sharded_modules(bound: &Bound<'_>, settings: &Sharded) -> Result<V
     Ok(chosen)
 }
 
-/// Shards a model; returns the parts of its weights as an optimizer takes them. Those in `frozen` are not among them.
+/// Shards a model; returns the shards of its weights as an optimizer takes them. Those in `frozen` are not among them.
 pub(crate) fn shard(
     bound: &Bound<'_>,
     context: &mut Context,
@@ -40,7 +40,7 @@ pub(crate) fn shard(
     settings: &Sharded,
 ) -> (Vec<Parameter>, Shards) {
     let called = sharded_modules(bound, settings).unwrap_or_else(|_| vec![0]);
-    let mut sharding = Sharding { bound, settings, frozen, parts: vec![None; bound.model.parameters.len()] };
+    let mut sharding = Sharding { bound, settings, frozen, shards: vec![None; bound.model.parameters.len()] };
     let (mut groups, mut modules) = (Vec::new(), HashMap::new());
     for module in called {
         let group = sharding.group(context, tensors, module);
@@ -54,17 +54,18 @@ pub(crate) fn shard(
         modules.iter().filter_map(|(module, group)| Some((*module, (*group)?))).collect();
     order.sort_unstable();
     let order = order.into_iter().map(|(_, group)| group).collect();
-    let trained = bound.model.parameters.iter().zip(sharding.parts);
-    let parts = trained.filter(|(weight, _)| !frozen.contains(&weight.tensor)).filter_map(|(_, part)| part).collect();
-    (parts, Shards::new(ShardsState::new(settings.clone(), groups, modules, order)))
+    let trained = bound.model.parameters.iter().zip(sharding.shards);
+    let shards =
+        trained.filter(|(weight, _)| !frozen.contains(&weight.tensor)).filter_map(|(_, shard)| shard).collect();
+    (shards, Shards::new(ShardsState::new(settings.clone(), groups, modules, order)))
 }
 
 struct Sharding<'s> {
     bound: &'s Bound<'s>,
     settings: &'s Sharded,
     frozen: &'s BTreeSet<TensorId>,
-    /// By weight: its part, once it is sharded.
-    parts: Vec<Option<Parameter>>,
+    /// By weight: its shard, once there is one.
+    shards: Vec<Option<Parameter>>,
 }
 
 impl Sharding<'_> {
@@ -74,34 +75,24 @@ impl Sharding<'_> {
         let path = model.modules[module].path.as_deref().unwrap_or_default();
         context.memory().borrow_mut().set_category(Category::Parameters);
         let weights = in_module_order(path, &model.parameters);
-        let weights: Vec<usize> = weights.into_iter().filter(|&weight| self.parts[weight].is_none()).collect();
+        let weights: Vec<usize> = weights.into_iter().filter(|&weight| self.shards[weight].is_none()).collect();
         let moved: Vec<Tensor> = weights.iter().map(|&weight| self.moved(context, weight)).collect();
         for buffer in in_module_order(path, &model.buffers) {
             let id = model.buffers[buffer].tensor;
             tensors[id.0 as usize].get_or_insert_with(|| self.moved_buffer(context, buffer));
         }
-        let group: Vec<ShardedWeight> = weights.iter().map(|&weight| self.split(context, tensors, weight)).collect();
-        // The whole weights are freed when the call returns, in their order.
+        let group: Vec<ShardedWeight> = weights.iter().map(|&weight| self.shard(context, tensors, weight)).collect();
+        // The unsharded weights are freed when the call returns, in their order.
         moved.into_iter().for_each(drop);
         (!group.is_empty()).then(|| Group {
             weights: group,
-            between: self.between(module == 0),
+            reshard_after_forward: self.settings.reshard(module == 0),
             phase: Phase::Idle,
-            state: State::Split,
+            state: State::Sharded,
             gathered: None,
             positions: Vec::new(),
             reduced: None,
         })
-    }
-
-    fn between(&self, is_root: bool) -> Between {
-        match self.settings.after_forward {
-            AfterForward::FreedButRoot if is_root => Between::Kept,
-            AfterForward::FreedButRoot | AfterForward::Freed => Between::Freed,
-            AfterForward::Kept | AfterForward::Split(1) => Between::Kept,
-            AfterForward::Split(ranks) if ranks == self.settings.shards => Between::Freed,
-            AfterForward::Split(ranks) => Between::SplitOver(ranks),
-        }
     }
 
     /// The type that a weight is stored in.
@@ -134,34 +125,32 @@ impl Sharding<'_> {
         moved
     }
 
-    /// This rank's part of a weight, and the place of the whole one.
-    fn split(&mut self, context: &mut Context, tensors: &mut Tensors, index: usize) -> ShardedWeight {
+    /// This rank's shard of a weight, and the place of the unsharded one.
+    fn shard(&mut self, context: &mut Context, tensors: &mut Tensors, index: usize) -> ShardedWeight {
         let weight = &self.bound.model.parameters[index];
         let captured = self.bound.tensor(weight.tensor);
         let (stored, shards) = (self.stored(weight), i64::from(self.settings.shards));
         let mut shape = captured.shape.clone();
         shape[0] = (shape[0] + shards - 1) / shards;
-        let part_layout = Rc::new(Layout::contiguous(stored, &shape));
-        let part_elements = part_layout.elements() as u64;
-        let mut part = context.empty(Rc::clone(&part_layout));
+        let mut shard = context.empty(Layout::contiguous(stored, &shape));
         // It is filled with zeros before the weight's values are copied.
         context.launched(Launch::LocalMemory);
         if self.settings.offloads {
-            part = Tensor::on_host(Rc::clone(&part_layout));
+            shard = Tensor::on_host(shard.shared_layout());
         }
-        let whole_bytes = part_elements * shards as u64 * captured.dtype.bytes();
-        let storage = Storage::unallocated(context.memory(), whole_bytes, Category::Parameters);
+        let bytes = (shard.layout().elements() * shards) as u64 * captured.dtype.bytes();
+        let storage = Storage::unallocated(context.memory(), bytes, Category::Parameters);
         let layout = Rc::new(Layout::contiguous(captured.dtype, &captured.shape));
-        let mut whole = Tensor::on_storage(storage, Rc::clone(&layout));
+        let mut unsharded = Tensor::on_storage(storage, Rc::clone(&layout));
         let gradient = Rc::new(RefCell::new(None));
         let is_trained = weight.requires_grad && !self.frozen.contains(&weight.tensor);
         if is_trained {
-            whole = whole.with_edge(Some(engine::sink(Rc::clone(&gradient), layout, index as u32)));
+            unsharded = unsharded.with_edge(Some(engine::sink(Rc::clone(&gradient), layout, index as u32)));
         }
-        tensors[weight.tensor.0 as usize] = Some(whole.clone());
-        let part = Parameter { tensor: part, gradient: Rc::default() };
-        self.parts[index] = Some(part.clone());
-        ShardedWeight { part, part_elements, part_layout, whole, gradient, accumulated: None, held: None }
+        tensors[weight.tensor.0 as usize] = Some(unsharded.clone());
+        let shard = Parameter { tensor: shard, gradient: Rc::default() };
+        self.shards[index] = Some(shard.clone());
+        ShardedWeight { shard, unsharded, gradient, accumulated: None, post_forward_shard: None }
     }
 }
 

@@ -56,13 +56,13 @@ impl ShardsState {
         }
     }
 
-    fn gather_and_copy_out(&mut self, context: &Context, index: usize) {
+    fn unshard(&mut self, context: &Context, index: usize) {
         let group = &mut self.groups[index];
-        group.gather(context, &self.settings);
+        group.unshard(context, &self.settings);
         let is_forward = group.phase == Phase::Forward;
         // A local variable holds the buffer of the gather before until the function returns.
         let before = if group.gathered.is_some() && is_forward { self.last_gathered.take() } else { None };
-        if let Some(buffer) = group.copy_out(context, &self.settings)
+        if let Some(buffer) = group.wait_for_unshard(context, &self.settings)
             && is_forward
         {
             self.last_gathered = Some(buffer);
@@ -87,13 +87,13 @@ impl ShardsState {
     /// The pre-forward hook of a group.
     fn before_forward(&mut self, context: &Context, index: usize) {
         self.groups[index].phase = Phase::Forward;
-        self.gather_and_copy_out(context, index);
+        self.unshard(context, index);
     }
 
     /// The forward hook of a group.
     fn after_forward(&mut self, context: &Context, index: usize) {
         let group = &mut self.groups[index];
-        group.split(context, &self.settings);
+        group.reshard(context, &self.settings);
         group.positions.push(self.ended.len());
         group.phase = Phase::Idle;
         self.ended.push(index);
@@ -105,25 +105,25 @@ impl ShardsState {
             return;
         }
         self.groups[index].phase = Phase::BeforeBackward;
-        self.gather_and_copy_out(context, index);
+        self.unshard(context, index);
         let position = self.groups[index].positions.pop().and_then(|position| position.checked_sub(1));
         if let Some(&next) = position.and_then(|position| self.ended.get(position)) {
-            self.groups[next].gather(context, &self.settings);
+            self.groups[next].unshard(context, &self.settings);
         }
     }
 
-    /// `post_backward`: splits the weights and reduces their gradients.
+    /// `post_backward`: reshards the weights and reduces their gradients.
     fn after_backward(&mut self, context: &Context, index: usize, reduces: bool) {
         let group = &mut self.groups[index];
         group.phase = Phase::AfterBackward;
         group.add_gradients();
         if !reduces {
-            group.split(context, &self.settings);
+            group.reshard(context, &self.settings);
             group.keep_gradients(context, &self.settings);
             return;
         }
         let gradients = group.take_gradients();
-        group.split(context, &self.settings);
+        group.reshard(context, &self.settings);
         if gradients.is_empty() {
             return;
         }
@@ -164,10 +164,10 @@ impl Shards {
         self.state.borrow_mut().finish_backward(context, self.reduces.get());
     }
 
-    /// Calls `look` with the parts of the weights.
+    /// Calls `look` with the shards of the weights.
     pub fn each_tensor(&self, mut look: impl FnMut(&Tensor)) {
         for weight in self.state.borrow().groups.iter().flat_map(|group| &group.weights) {
-            look(&weight.part.tensor);
+            look(&weight.shard.tensor);
         }
     }
 

@@ -1,48 +1,68 @@
 //! What a rank sends in a step, in bytes. Rings are assumed, as NCCL uses them for large messages.
 
-use vramfit_graph::bind::Bound;
+use vramfit_eager::tensor_parallel::{LayerSplit, split_layers};
+use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::model::Weight;
 
 use super::sharding::{in_module_order, sharded_modules};
-use crate::script::{AfterForward, Loop, Parallel, Sharded};
+use crate::script::{Loop, Parallel, Reshard, Sharded};
 
 /// Bytes that a rank sends to others in a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// To gather sharded weights.
-    pub gathered: u64,
-    /// To reduce gradients over the ranks that share a model.
-    pub scattered: u64,
-    /// To reduce gradients over copies of the model.
-    pub reduced: u64,
+    /// By all-gathers of sharded weights.
+    pub all_gather: u64,
+    /// By reduce-scatters of gradients over shards.
+    pub reduce_scatter: u64,
+    /// By all-reduces: of gradients over replicas, of what split layers return and of their inputs' gradients.
+    pub all_reduce: u64,
 }
 
 impl Traffic {
     /// All of it.
     pub fn total(&self) -> u64 {
-        self.gathered + self.scattered + self.reduced
+        self.all_gather + self.reduce_scatter + self.all_reduce
     }
 
     /// What a rank of a loop sends in a step.
     pub fn of(bound: &Bound<'_>, settings: &Loop) -> Traffic {
-        let elements = |weight: &Weight| bound.tensor(weight.tensor).shape.iter().product::<i64>() as u64;
         let reductions = if settings.parallel.skips_sync() { 1 } else { u64::from(settings.accumulate.max(1)) };
         match &settings.parallel {
             Parallel::None => Traffic::default(),
             Parallel::Replicated(replicated) => {
                 let trained = bound.model.parameters.iter().filter(|weight| weight.requires_grad);
                 let bytes: u64 =
-                    trained.map(|weight| elements(weight) * bound.tensor(weight.tensor).dtype.bytes()).sum();
-                Traffic { reduced: 2 * sent(bytes, replicated.world) * reductions, ..Traffic::default() }
+                    trained.map(|weight| elements(bound, weight) * bound.tensor(weight.tensor).dtype.bytes()).sum();
+                Traffic { all_reduce: 2 * sent(bytes, replicated.world) * reductions, ..Traffic::default() }
             }
+            Parallel::Split(split) => of_split_layers(bound, split.world, u64::from(settings.accumulate.max(1))),
             Parallel::Sharded(sharded) => of_shards(bound, sharded, u64::from(settings.accumulate.max(1)), reductions),
         }
     }
 }
 
+fn elements(bound: &Bound<'_>, weight: &Weight) -> u64 {
+    bound.tensor(weight.tensor).shape.iter().product::<i64>() as u64
+}
+
 /// The part of a message that each of so many ranks sends on.
 fn sent(bytes: u64, ranks: u32) -> u64 {
     bytes - bytes / u64::from(ranks.max(1))
+}
+
+/// Each layer that is split by rows adds up what it returns, each that is split by columns the gradient of its input.
+fn of_split_layers(bound: &Bound<'_>, world: u32, micro_batches: u64) -> Traffic {
+    let layers = split_layers(bound);
+    let mut bytes = 0;
+    for step in &bound.steps {
+        let tensors = match step {
+            BoundStep::Enter(module, given) if layers.get(module) == Some(&LayerSplit::Columns) => given.first(),
+            BoundStep::Exit(module, results) if layers.get(module) == Some(&LayerSplit::Rows) => results.first(),
+            _ => None,
+        };
+        bytes += tensors.map_or(0, |tensor| bound.tensor(*tensor).bytes);
+    }
+    Traffic { all_reduce: 2 * sent(bytes, world) * micro_batches, ..Traffic::default() }
 }
 
 fn of_shards(bound: &Bound<'_>, settings: &Sharded, micro_batches: u64, reductions: u64) -> Traffic {
@@ -56,22 +76,20 @@ fn of_shards(bound: &Bound<'_>, settings: &Sharded, micro_batches: u64, reductio
                 continue;
             }
             let weight = &bound.model.parameters[index];
-            let tensor = bound.tensor(weight.tensor);
-            let elements = tensor.shape.iter().product::<i64>() as u64;
-            gathered += elements * tensor.dtype.bytes();
+            let dtype = bound.tensor(weight.tensor).dtype;
+            gathered += elements(bound, weight) * dtype.bytes();
             if weight.requires_grad {
-                reduced += elements * settings.reduce_dtype.unwrap_or(tensor.dtype).bytes();
+                reduced += elements(bound, weight) * settings.reduce_dtype.unwrap_or(dtype).bytes();
             }
         }
-        let again = match settings.after_forward {
-            AfterForward::Kept | AfterForward::Split(1) => 0,
-            AfterForward::FreedButRoot if module == 0 => 0,
-            AfterForward::FreedButRoot | AfterForward::Freed => sent(gathered, settings.shards),
-            AfterForward::Split(ranks) => sent(gathered, ranks),
+        let again = match settings.reshard(module == 0) {
+            Reshard::No => 0,
+            Reshard::Yes => sent(gathered, settings.shards),
+            Reshard::Over(ranks) => sent(gathered, ranks),
         };
-        traffic.gathered += (sent(gathered, settings.shards) + again) * micro_batches;
-        traffic.scattered += sent(reduced, settings.shards) * reductions;
-        traffic.reduced += 2 * sent(reduced / u64::from(settings.shards), settings.copies) * reductions;
+        traffic.all_gather += (sent(gathered, settings.shards) + again) * micro_batches;
+        traffic.reduce_scatter += sent(reduced, settings.shards) * reductions;
+        traffic.all_reduce += 2 * sent(reduced / u64::from(settings.shards), settings.replicas) * reductions;
     }
     traffic
 }

@@ -100,7 +100,7 @@ const NAMES = {
     "set-to-none": ["set_to_none", "set_to_none"], loss: ["Loss", "损失"], steps: ["Steps", "步数"], vram: ["Limit on PyTorch's memory", "PyTorch 显存上限"], "alloc-conf": ["Allocator settings", "分配器设置"], torch: ["PyTorch version", "PyTorch 版本"],
     parallel: ["Spread over GPUs", "并行方式"], world: ["Number of GPUs", "GPU 数量"], shard: ["Sharded modules", "分片的模块"], "reshard-after-forward": ["Reshard after forward", "前向后重新分片"],
     "param-dtype": ["Compute type of shards", "分片的计算类型"], "reduce-dtype": ["Type of reduced gradients", "梯度归约类型"], "cpu-offload": ["Shards on the CPU", "分片放在 CPU"],
-    "gradient-as-bucket-view": ["Gradients as bucket views", "梯度作为桶视图"], "no-sync": ["Reduce in the last micro-batch", "仅最后一个微批次归约"],
+    "gradient-as-bucket-view": ["Gradients as bucket views", "梯度作为桶视图"], "static-graph": ["Static graph", "静态图"], "no-sync": ["Reduce in the last micro-batch", "仅最后一个微批次归约"],
   },
 };
 
