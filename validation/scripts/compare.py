@@ -41,6 +41,8 @@ def predict(script, options, work):
     environment = prepare.environment(script, place, {**os.environ, "PYTHONPATH": str(options.python)})
     environment["VRAMFIT_BINARY"] = str(options.binary)
     command = [sys.executable, "-m", "vramfit", "run", "--json", "--through-eval", "--gpu", "H200", place.name, *script.arguments]
+    if script.world:
+        command[5:5] = ["--world", str(script.world)]
     if recording:
         command[5:5] = ["--out", str(recording)]
     begun = time.monotonic()

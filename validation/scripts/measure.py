@@ -32,6 +32,8 @@ def run(script, options, work):
         return {**row, "status": 2, "error": str(problem)}
     environment = prepare.environment(script, place, dict(os.environ))
     environment["VRAMFIT_FIGURES"] = str(figures)
+    if script.world:
+        environment["MADE_UP_WORLD"] = str(script.world)
     if options.trace:
         environment["VRAMFIT_TRACE"] = str(options.trace / f"{script.name.replace('/', '+')}.pickle.xz")
     with open(log, "wb") as output:

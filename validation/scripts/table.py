@@ -18,6 +18,7 @@ class Script:
     paths: list
     environment: dict
     steps: int | None
+    world: int | None
     modules: list
     data: str
 
@@ -66,5 +67,5 @@ def scripts(only=()):
 def _script(row, repository, commit):
     return Script(
         row["name"], repository, commit, row["path"], [str(one) for one in row.get("arguments", [])],
-        row.get("files", []), row.get("paths", []), row.get("environment", {}), row.get("steps"), row.get("modules", []), row.get("data", "made in the script"),
+        row.get("files", []), row.get("paths", []), row.get("environment", {}), row.get("steps"), row.get("world"), row.get("modules", []), row.get("data", "made in the script"),
     )

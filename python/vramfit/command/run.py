@@ -40,6 +40,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--cudnn", metavar="PATH|off", help="the cuDNN to ask for workspaces of convolutions, or off")
     parser.add_argument("--steps", type=_count, metavar="N", help="stop after N optimizer steps; by default when memory has repeated, at most 20")
     parser.add_argument("--through-eval", action="store_true", help="go on until the script ends, so that an evaluation is seen too")
+    parser.add_argument("--world", type=_count, metavar="N", help="run the first of N ranks of a script for several GPUs (DistributedDataParallel)")
     parser.add_argument("--verbose", "-v", action="store_true", help="show phases, holders of the peak and all notes too")
     parser.add_argument("--json", action="store_true", help="print the answer as JSON")
     parser.add_argument("--html", metavar="FILE", help="write a self-contained HTML page")
@@ -81,7 +82,7 @@ def run(arguments: List[str]) -> int:
         known = Gpu(gpu["name"], _capability(gpu), int(gpu["memory"] or 0), int(gpu["multiprocessors"] or 0))
         # What the script prints must not get between the lines of JSON.
         with contextlib.redirect_stdout(sys.stderr if given.json else sys.stdout):
-            recorded = record(given.script, given.arguments, known, Limits(given.steps, given.through_eval), progress.at)
+            recorded = record(given.script, given.arguments, known, Limits(given.steps, given.through_eval), progress.at, given.world)
     for note in recorded.session.notes:
         print(f"note: {note}", file=sys.stderr)
     print(f"{given.script}: {_ENDS[recorded.end].format(steps=recorded.steps)}", file=sys.stderr)

@@ -19,7 +19,7 @@ from .recorder import ScriptRecorder
 
 
 
-def install(patches: Patches, recorder: ScriptRecorder, stepped: Callable[[Any], None]) -> List[Any]:
+def install(patches: Patches, recorder: ScriptRecorder, stepped: Callable[[Any], None], world: Optional[int] = None) -> List[Any]:
     """Installs the patches and returns handles that have to be removed afterwards."""
     _autograd(patches, recorder)
     _parameters(patches, recorder)
@@ -29,7 +29,7 @@ def install(patches: Patches, recorder: ScriptRecorder, stepped: Callable[[Any],
     _moves(patches, recorder)
     loaders.install(patches, recorder)
     distributions.install(patches, recorder)
-    distributed.install(patches, recorder)
+    distributed.install(patches, recorder, world)
     function_transforms.install(patches, recorder)
     sparse.install(patches, recorder)
     lbfgs.install(patches, recorder)

@@ -14,7 +14,7 @@ import torch
 from ..errors import VramfitError
 from ..patches import Patches
 from ..session import Session
-from . import cuda, libraries
+from . import cuda, distributed, libraries
 from .function_mode import ScriptMode
 from .recorder import ScriptRecorder
 from .regions import ScriptModules, ScriptRegions
@@ -24,6 +24,8 @@ from .stacks import Stacks
 _PRE = torch._C.DispatchKey.PreDispatch
 # Steps after which a script is stopped that does not repeat itself.
 MOST_STEPS = 20
+# Steps of a rank before it may be stopped: its second step makes buckets, which is not to be taken for growth.
+LEAST_STEPS_OF_RANKS = 6
 
 
 class ScriptError(VramfitError):
@@ -61,8 +63,9 @@ def execute(code: CodeType, names: Dict[str, Any]) -> None:
 
 def record(
     path: str, arguments: List[str], gpu: cuda.Gpu, limits: Limits, progress: Callable[[str], None] = lambda _: None,
+    world: Optional[int] = None,
 ) -> RecordedScript:
-    """Runs the script at ``path`` with these arguments."""
+    """Runs the script at ``path`` with these arguments, as the first of ``world`` ranks."""
     code = _compile(path)
     session = Session(execute.__code__)
     session.sources = Stacks(execute.__code__)
@@ -70,6 +73,7 @@ def record(
     modules = ScriptModules()
     repetition = Repetition(recorder)
     begun = time.monotonic()
+    least = LEAST_STEPS_OF_RANKS if world is not None else 0
 
     def stepped(optimizer: Any) -> None:
         recorder.categorize(libraries.state_tensors(optimizer), "optimizer")
@@ -78,8 +82,9 @@ def record(
         progress(f"step {repetition.count}, {time.monotonic() - begun:.0f} s")
         if limits.steps is not None and repetition.count >= limits.steps:
             raise Stopped("steps")
-        if limits.steps is None and not limits.through_eval and (repetition.count >= MOST_STEPS or repetition.repeats()):
-            raise Stopped("repeated" if repetition.repeats() else "steps")
+        repeats = repetition.repeats() and repetition.count >= least
+        if limits.steps is None and not limits.through_eval and (repetition.count >= MOST_STEPS or repeats):
+            raise Stopped("repeated" if repeats else "steps")
 
     patches = Patches()
     handles: List[Any] = []
@@ -87,9 +92,10 @@ def record(
     try:
         regions.install()
         cuda.install(patches, gpu, recorder)
-        handles = libraries.install(patches, recorder, stepped)
+        handles = libraries.install(patches, recorder, stepped, world)
         regions.recorder = recorder
-        end = _run(path, arguments, code, recorder)
+        with distributed.Environment(world):
+            end = _run(path, arguments, code, recorder)
     finally:
         recorder.active = False
         for handle in handles:

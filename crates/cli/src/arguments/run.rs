@@ -17,11 +17,14 @@ pub struct RunArguments {
     /// Go on until the script ends, so that an evaluation after the training is seen too.
     #[arg(long)]
     pub through_eval: bool,
+    /// Run the first of so many ranks of a script for several GPUs (DistributedDataParallel).
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub world: Option<u32>,
     /// Write the recording, for `vramfit run --recording`.
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
     /// Answer from a recording that was written with --out, instead of running a script.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["script", "steps", "through_eval", "out"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["script", "steps", "through_eval", "world", "out"])]
     pub recording: Option<PathBuf>,
     /// Write the simulated run as a snapshot, as torch.cuda.memory._dump_snapshot does, for pytorch.org/memory_viz,
     /// `vramfit explain` and `vramfit replay`.

@@ -59,6 +59,7 @@ impl Forward<'_> {
                 }
             }
             ScriptCall::EmptyCache => context.memory().borrow_mut().add_side_event(SideEventKind::CacheEmptied),
+            ScriptCall::JoinGroup => context.communicators = 1,
         }
     }
 
@@ -136,6 +137,7 @@ fn category_named(name: &str) -> Option<Category> {
         "optimizer" => Category::Optimizer,
         "inputs" => Category::Inputs,
         "outputs" => Category::Outputs,
+        "communication" => Category::Communication,
         _ => return None,
     })
 }

@@ -27,6 +27,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["vramfit.thread"], script(ScriptCall::SwitchThread)),
     Operator::new(&["vramfit.phase"], script(ScriptCall::EndPhase)),
     Operator::new(&["vramfit.empty_cache"], script(ScriptCall::EmptyCache)),
+    Operator::new(&["vramfit.process_group"], script(ScriptCall::JoinGroup)),
     Operator::new(&["vramfit.set_data"], Facts { memory: Modelled(set_data), ..FAMILY }),
     Operator::new(&["vramfit.parameter"], Facts { memory: Modelled(parameter), ..FAMILY }),
     Operator::new(&["vramfit.read", "vramfit.retain_grad"], Facts { memory: Modelled(nothing), ..FAMILY }),

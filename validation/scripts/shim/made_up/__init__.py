@@ -10,7 +10,7 @@ from . import imports
 
 def install():
     """Has the replacements made when a script imports the libraries. `MADE_UP_MODULES` names the modules to provide."""
-    from . import arguments, environments, figures, hub, images, names, steps, terminal, weights
+    from . import arguments, environments, figures, hub, images, names, ranks, steps, terminal, weights
 
     terminal.replace()
     names.restore_numpy()
@@ -31,6 +31,9 @@ def install():
         imports.provide(name, known.get(name))
     if os.environ.get("MADE_UP_STEPS"):
         imports.after("torch.optim.optimizer", steps.replace)
+    if os.environ.get("MADE_UP_WORLD"):
+        ranks.set_variables()
+        imports.after("torch", ranks.replace)
     if os.environ.get("VRAMFIT_FIGURES"):
         imports.after("torch", figures.begin)
     imports.install()

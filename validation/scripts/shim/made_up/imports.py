@@ -11,8 +11,8 @@ _PROVIDED = {}
 
 
 def after(name, function):
-    """Calls `function(module)` when the module has been imported."""
-    _AFTER[name] = function
+    """Calls `function(module)` when the module has been imported, after the functions that were given before."""
+    _AFTER.setdefault(name, []).append(function)
 
 
 def provide(name, make):
@@ -90,7 +90,7 @@ class _First(importlib.abc.MetaPathFinder):
         spec = _provided(name)
         if spec is not None or name not in _AFTER:
             return spec
-        function = _AFTER.pop(name)
+        functions = _AFTER.pop(name)
         spec = importlib.util.find_spec(name)
         if spec is None or spec.loader is None:
             return spec
@@ -98,7 +98,8 @@ class _First(importlib.abc.MetaPathFinder):
 
         def then(module):
             execute(module)
-            function(module)
+            for function in functions:
+                function(module)
 
         spec.loader.exec_module = then
         return spec

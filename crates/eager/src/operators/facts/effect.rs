@@ -35,6 +35,8 @@ pub enum ScriptCall {
     EndPhase,
     /// `torch.cuda.empty_cache()`.
     EmptyCache,
+    /// `init_process_group`: NCCL takes memory of its own.
+    JoinGroup,
 }
 
 impl Effect {
