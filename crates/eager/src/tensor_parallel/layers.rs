@@ -44,9 +44,9 @@ pub fn split_layers(bound: &Bound<'_>) -> BTreeMap<u32, LayerSplit> {
 fn split_of(module: &Module) -> Option<LayerSplit> {
     let path = module.path.as_deref().filter(|_| module.class == "Linear")?;
     let ends = |name: &&str| path.strip_suffix(name).is_some_and(|owner| owner.ends_with('.'));
-    if COLUMNS.iter().any(|name| ends(&name)) {
+    if COLUMNS.iter().any(ends) {
         Some(LayerSplit::Columns)
-    } else if ROWS.iter().any(|name| ends(&name)) && !path.contains("classifier.") {
+    } else if ROWS.iter().any(ends) && !path.contains("classifier.") {
         Some(LayerSplit::Rows)
     } else {
         None

@@ -20,7 +20,7 @@ const HELP = {
   ema: "在 GPU 上保留权重的指数滑动平均（torch.optim.swa_utils 的 AveragedModel），每步之后更新",
   "zero-grad": "在哪里调用 zero_grad", "set-to-none": "zero_grad 释放梯度（true）还是填零（false）",
   loss: "捕获的一步没有返回损失时加上的损失 [默认：cross-entropy]", steps: "模拟的训练步数",
-  parallel: "训练怎样分布：none、ddp（DistributedDataParallel）、zero1（ddp 加 ZeroRedundancyOptimizer）、fsdp2（fully_shard）、hsdp:RxS（R 份模型，各分片到 S 块 GPU）。--batch 是一块 GPU 的批大小；tp（对注意力和 MLP 的线性层 parallelize_module）",
+  parallel: "训练怎样分布：none、ddp（DistributedDataParallel）、zero1（ddp 加 ZeroRedundancyOptimizer）、fsdp2（fully_shard）、hsdp:RxS（R 份模型，各分片到 S 块 GPU）、tp（对注意力和 MLP 的线性层 parallelize_module）。--batch 是一块 GPU 的批大小",
   world: "GPU 的数量", shard: "除根模块外对谁调用 fully_shard：blocks（每个重复的块）、none，或以逗号分隔的模块名和模式",
   "reshard-after-forward": "fully_shard 的 reshard_after_forward：true、false 或 GPU 数量 [默认：true，但根模块为 false]",
   "param-dtype": "分片模块的计算类型；权重按 --dtype 存储", "reduce-dtype": "分片梯度的归约类型 [默认：模块的计算类型]",
