@@ -24,8 +24,6 @@ from .stacks import Stacks
 _PRE = torch._C.DispatchKey.PreDispatch
 # Steps after which a script is stopped that does not repeat itself.
 MOST_STEPS = 20
-# Steps of a rank before it may be stopped: its second step makes buckets, which is not to be taken for growth.
-LEAST_STEPS_OF_RANKS = 6
 
 
 class ScriptError(VramfitError):
@@ -73,7 +71,6 @@ def record(
     modules = ScriptModules()
     repetition = Repetition(recorder)
     begun = time.monotonic()
-    least = LEAST_STEPS_OF_RANKS if world is not None else 0
 
     def stepped(optimizer: Any) -> None:
         recorder.categorize(libraries.state_tensors(optimizer), "optimizer")
@@ -82,9 +79,8 @@ def record(
         progress(f"step {repetition.count}, {time.monotonic() - begun:.0f} s")
         if limits.steps is not None and repetition.count >= limits.steps:
             raise Stopped("steps")
-        repeats = repetition.repeats() and repetition.count >= least
-        if limits.steps is None and not limits.through_eval and (repetition.count >= MOST_STEPS or repeats):
-            raise Stopped("repeated" if repeats else "steps")
+        if limits.steps is None and not limits.through_eval and (repetition.count >= MOST_STEPS or repetition.repeats()):
+            raise Stopped("repeated" if repetition.repeats() else "steps")
 
     patches = Patches()
     handles: List[Any] = []

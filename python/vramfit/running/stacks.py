@@ -17,7 +17,9 @@ _MODULE = _TORCH + os.path.join("nn", "modules", "module.py")
 _OPTIMIZER = tuple(_TORCH + part for part in (
     "optim" + os.sep, os.path.join("amp", "grad_scaler.py"), os.path.join("nn", "utils", "clip_grad.py"),
 ))
-OPERATOR, IN_MODULE, IN_OPTIMIZER = "operator", "module", "optimizer"
+# What stands for DistributedDataParallel.
+_REPLICA = os.path.join(os.path.dirname(os.path.abspath(__file__)), "replicas.py")
+OPERATOR, IN_MODULE, IN_OPTIMIZER, IN_REPLICA = "operator", "module", "optimizer", "replica"
 
 
 class Stacks(Sources):
@@ -51,12 +53,14 @@ class Stacks(Sources):
                 mark = marks.get(code)
                 if mark is None:
                     mark = marks[code] = _mark(code)
-                if mark != OPERATOR:
+                if mark != OPERATOR and between != IN_REPLICA:
                     between = mark
                 if inner is None:
                     inner = frame
             elif kind == BOUNDARY:
                 break
+            elif code.co_filename == _REPLICA and code.co_name in ("_make_buckets", "_broadcast", "_verify"):
+                between = IN_REPLICA
             frame = frame.f_back
         if not lines:
             return -1 if inner is None else self._row(inner, None, False, OPERATOR)

@@ -17,6 +17,8 @@ const LARGEST_SMALL: u64 = 1 << 20;
 /// The frames of PyTorch that show what a script's line calls.
 const MODULE: (&str, &str) = ("site-packages/torch/nn/modules/module.py", "_call_impl");
 const OPTIMIZER: (&str, &str) = ("site-packages/torch/optim/optimizer.py", "wrapper");
+/// The same for the buffers of `DistributedDataParallel`.
+const REPLICA: (&str, &str) = ("site-packages/torch/nn/parallel/distributed.py", "_pre_forward");
 
 /// A live allocation.
 #[derive(Clone, Copy)]
@@ -148,6 +150,7 @@ fn stack_of(snapshot: &mut Snapshot, bound: &Bound<'_>, script: &RecordedScript,
     match calls {
         Some(Calls::Module) => frames.push(frame(snapshot, MODULE.0, 1, MODULE.1)),
         Some(Calls::Optimizer) => frames.push(frame(snapshot, OPTIMIZER.0, 1, OPTIMIZER.1)),
+        Some(Calls::Replica) => frames.push(frame(snapshot, REPLICA.0, 1, REPLICA.1)),
         _ => {}
     }
     while let Some(source) = next {

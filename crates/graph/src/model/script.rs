@@ -44,4 +44,6 @@ pub enum Calls {
     Module,
     /// An optimizer, a gradient scaler or gradient clipping.
     Optimizer,
+    /// `DistributedDataParallel`, for its own buffers.
+    Replica,
 }

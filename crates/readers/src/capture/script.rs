@@ -41,14 +41,15 @@ impl<'de> Read<'de> for Caller {
 }
 
 impl<'de> Read<'de> for Calls {
-    const NEEDED: &'static str = "\"operator\", \"module\" or \"optimizer\"";
+    const NEEDED: &'static str = "\"operator\", \"module\", \"optimizer\" or \"replica\"";
 
     fn from_text<Error: de::Error>(state: &ParseState, text: &str) -> Result<Self, Error> {
         match text {
             "operator" => Ok(Calls::Operator),
             "module" => Ok(Calls::Module),
             "optimizer" => Ok(Calls::Optimizer),
-            _ => Err(unknown_word(state, text, "`operator`, `module` or `optimizer`")),
+            "replica" => Ok(Calls::Replica),
+            _ => Err(unknown_word(state, text, "`operator`, `module`, `optimizer` or `replica`")),
         }
     }
 }
