@@ -94,6 +94,7 @@ def losses(tmp_path, code, processes, parts):
 SPREAD = {
     "ddp": ("--parallel", "ddp", "--batch", "2"),
     "ddp, accumulated": ("--parallel", "ddp", "--batch", "1", "--accumulate", "2", "--gradient-as-bucket-view"),
+    "ddp, autocast": ("--parallel", "ddp", "--batch", "2", "--amp", "bf16"),
     "fsdp2": ("--parallel", "fsdp2", "--batch", "2", "--clip-grad"),
     "fsdp2, weights kept": ("--parallel", "fsdp2", "--batch", "2", "--reshard-after-forward", "false"),
     "fsdp2, accumulated": ("--parallel", "fsdp2", "--batch", "1", "--accumulate", "2", "--no-sync", "true", "--checkpoint", "blocks"),
@@ -103,15 +104,17 @@ SPREAD = {
 @pytest.mark.parametrize("how", SPREAD)
 def test_two_processes_train_as_one_does(captured, tmp_path, how):
     flags = SPREAD[how]
-    clipping = ["--clip-grad"] if "--clip-grad" in flags else []
-    alone = answer(captured, "--batch", str(BATCH), "--seq", str(SEQUENCE), *clipping)["start"]["code"]
+    is_mixed = "--amp" in flags
+    same = (["--clip-grad"] if "--clip-grad" in flags else []) + (["--amp", "bf16"] if is_mixed else [])
+    alone = answer(captured, "--batch", str(BATCH), "--seq", str(SEQUENCE), *same)["start"]["code"]
     spread = answer(captured, "--gpus", "2", "--world", "2", "--seq", str(SEQUENCE), *flags)["start"]["code"]
     assert spread.startswith("# torchrun --nproc-per-node 2")
     parts = 2 if "--accumulate" in flags else 1
     expected = losses(tmp_path, alone, 1, 1)
     found = losses(tmp_path, spread, 2, parts)
     assert expected[-1] < expected[0] - 0.01, "nothing is learned"
-    assert found == pytest.approx(expected, rel=1e-5)
+    # Half a batch is rounded otherwise than a whole one.
+    assert found == pytest.approx(expected, rel=1e-2 if is_mixed else 1e-5)
 
 
 def test_the_configuration_for_accelerate_is_one_that_it_reads(captured, tmp_path):

@@ -2,6 +2,7 @@
 
 use vramfit_graph::dtype::Dtype;
 use vramfit_training::StatePlace;
+use vramfit_training::script::Parallel;
 
 use super::half_precision;
 use super::role::Role;
@@ -63,9 +64,11 @@ impl Trick for MixedPrecision {
 
     fn write(&self, _bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
         let Some(dtype) = setup.variant.amp else { return };
-        code.forward_contexts.push(format!("torch.autocast(device, dtype=torch.{})", dtype.name()));
+        // A rank's `device` is an object with its number, and both take a name.
+        let device = if setup.training.parallel == Parallel::None { "device" } else { "device.type" };
+        code.forward_contexts.push(format!("torch.autocast({device}, dtype=torch.{})", dtype.name()));
         if dtype == Dtype::Float16 {
-            code.after_optimizer.line(0, "scaler = torch.amp.GradScaler(device)");
+            code.after_optimizer.line(0, &format!("scaler = torch.amp.GradScaler({device})"));
             code.backward = "scaler.scale(loss).backward()".to_owned();
             let unscale = code.for_each_optimizer("scaler.unscale_(optimizer)");
             code.before_clipping.extend(0, &unscale);
