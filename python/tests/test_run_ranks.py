@@ -42,6 +42,8 @@ def test_a_rank_needs_what_the_estimate_of_the_same_loop_says(tmp_path):
     expected = vramfit.estimate(net, torch.randn(64, 512), parallel="ddp", world=4, add_loss="mean", steps=3)
     assert (answer["peak_allocated"], answer["peak_reserved"]) == (expected.peak_allocated, expected.peak_reserved)
     assert answer["exact"] is False
+    assert any("NCCL takes" in note for note in answer["notes"])
+    assert not any("sends" in note for note in answer["notes"]), "what a script sends is not counted"
     assert answer["breakdown"]["communication"] > 0
     assert not [finding for finding in answer.get("findings", []) if finding.get("kind") == "leak"]
 

@@ -174,10 +174,14 @@ pub(crate) fn notes(bound: &Bound<'_>, training: &Loop, run: &Run) -> Vec<String
         return Vec::new();
     }
     let (low, high) = (human(communicators * NCCL.0), human(communicators * NCCL.1));
-    vec![
-        format!("NCCL takes {low} to {high} more on each GPU: no number counts it, and `fits` leaves room for it"),
-        format!("each GPU sends {} in a step", human(Traffic::of(bound, training).total())),
-    ]
+    let mut notes = vec![format!(
+        "NCCL takes {low} to {high} more on each GPU: no number counts it, and `fits` leaves room for it"
+    )];
+    // A recorded script does not say what it sends.
+    if training.parallel != Parallel::None {
+        notes.push(format!("each GPU sends {} in a step", human(Traffic::of(bound, training).total())));
+    }
+    notes
 }
 
 /// The most bytes of buffers that are allocated at once, by stream.
