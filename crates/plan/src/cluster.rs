@@ -72,16 +72,15 @@ impl Cluster {
             Parallel::None => return 0.0,
             Parallel::Replicated(settings) => (1, settings.world),
             Parallel::Sharded(settings) => (settings.shards, settings.replicas),
-            Parallel::Split(settings) => (settings.world, 1),
+            Parallel::Tensor(settings) => (settings.world, 1),
         };
         let within = if shards <= self.gpus { self.link } else { self.link.min(self.network) };
-        let is_near = shards * replicas <= self.gpus;
-        let between = if is_near { self.link } else { self.link.min(self.network) };
+        let between = if shards * replicas <= self.gpus { self.link } else { self.link.min(self.network) };
         let seconds = (all_gather + reduce_scatter) as f64 / within + all_reduce as f64 / between;
         let meanwhile = match training.parallel {
             Parallel::Replicated(_) => computes * BACKWARD,
             // What a split layer returns is needed at once.
-            Parallel::Split(_) => 0.0,
+            Parallel::Tensor(_) => 0.0,
             _ => computes,
         };
         (seconds - meanwhile).max(0.0)

@@ -41,7 +41,7 @@ impl ParallelReport {
             Parallel::None => return None,
             Parallel::Replicated(settings) => (settings.world, 1),
             Parallel::Sharded(settings) => (settings.replicas, settings.shards),
-            Parallel::Split(settings) => (1, settings.world),
+            Parallel::Tensor(settings) => (1, settings.world),
         };
         let names = bound.model.symbols.iter().zip(bound.sizes.as_slice());
         let batch = names.into_iter().find(|(symbol, _)| symbol.name == "batch").map(|(_, size)| *size);

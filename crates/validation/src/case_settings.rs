@@ -8,7 +8,7 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Model, Symbol};
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
 use vramfit_training::optimizer::{Groups, Implementation, Kind, Recipe};
-use vramfit_training::script::{AfterForward, Parallel, Replicated, Sharded, Split};
+use vramfit_training::script::{AfterForward, Parallel, Replicated, Sharded, TensorParallel};
 use vramfit_training::{Loop, StatePlace, ZeroGrad};
 
 use crate::measured::{CaseSettings, RankSettings};
@@ -126,7 +126,7 @@ fn parallel(settings: &RankSettings) -> Parallel {
     let (replicas, shards) = match settings.parallel.strip_prefix("hsdp:").and_then(|sizes| sizes.split_once('x')) {
         Some((replicas, shards)) => (replicas.parse().unwrap_or(1), shards.parse().unwrap_or(1)),
         None if settings.parallel == "fsdp2" => (1, settings.world),
-        None if settings.parallel == "tp" => return Parallel::Split(Split { world: settings.world }),
+        None if settings.parallel == "tp" => return Parallel::Tensor(TensorParallel { world: settings.world }),
         None => return Parallel::None,
     };
     let dtype = |name: &str| if name == "fp32" { Some(Dtype::Float32) } else { half(name) };

@@ -3,7 +3,7 @@
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Model;
 use vramfit_training::optimizer::{Kind, Library};
-use vramfit_training::script::{AfterForward, Parallel, Replicated, Sharded, Split};
+use vramfit_training::script::{AfterForward, Parallel, Replicated, Sharded, TensorParallel};
 
 use crate::arguments::{AutocastDtype, ModelDtype, ParallelWay, RankFlags, Reshard, RunSettings, StateLocation};
 use vramfit_report::failure::Failure;
@@ -28,7 +28,7 @@ pub fn parallel(options: &RunSettings) -> Result<Parallel, Failure> {
         ParallelWay::Tp => {
             return match world(flags)? {
                 1 => Err(Failure::new("--parallel tp: found --world 1, needed at least 2 GPUs to split layers over")),
-                world => Ok(Parallel::Split(Split { world })),
+                world => Ok(Parallel::Tensor(TensorParallel { world })),
             };
         }
         ParallelWay::Fsdp2 => (1, world(flags)?),

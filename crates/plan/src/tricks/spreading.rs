@@ -50,7 +50,7 @@ impl Trick for Spreading {
             Parallel::None => "one GPU".to_owned(),
             Parallel::Replicated(settings) => format!("a copy of the model on each of {} GPUs (DDP)", settings.world),
             Parallel::Sharded(settings) => described(settings),
-            Parallel::Split(settings) => {
+            Parallel::Tensor(settings) => {
                 format!("linear layers split over {} GPUs (tensor parallelism)", settings.world)
             }
         }
@@ -79,7 +79,7 @@ impl Trick for Spreading {
         let is_split = setup.training.accumulate > 1;
         match &setup.training.parallel {
             // The program refuses to plan for layers that are split.
-            Parallel::None | Parallel::Split(_) => {}
+            Parallel::None | Parallel::Tensor(_) => {}
             Parallel::Replicated(settings) => {
                 code.imports.once("from torch.nn.parallel import DistributedDataParallel");
                 let mut arguments = vec!["model", "device_ids=[device.index]"];

@@ -74,7 +74,7 @@ impl<'m> Workbench<'m> {
             .try_get((setup.variant, form), || select_variant(self.in_form(form), setup.variant))
             .map_err(|error| self.record_unbound(setup, error.into()))?;
         let split_over = match &setup.training.parallel {
-            Parallel::Split(settings) => settings.world,
+            Parallel::Tensor(settings) => settings.world,
             _ => 1,
         };
         Ok(BoundKey { variant, sizes: setup.sizes.as_slice().to_vec(), form, split_over })

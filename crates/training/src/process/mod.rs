@@ -122,7 +122,7 @@ impl<'s> Process<'s> {
             Action::MoveModel { model } => self.move_model(model),
             Action::Replicate { model } => self.replicate(model),
             Action::Shard { model } => self.shard(model),
-            Action::Split { model } => self.split(model),
+            Action::SplitLayers { model } => self.split(model),
             Action::SetReduces { model, reduces } => {
                 if let Some(rank) = &mut self.ranks[model] {
                     rank.set_reduces(reduces);

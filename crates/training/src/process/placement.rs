@@ -69,11 +69,11 @@ impl Process<'_> {
     pub(super) fn split(&mut self, model: usize) {
         let Some(index) = self.first_pass(model) else { return };
         let pass = &self.script.passes[index];
-        let Parallel::Split(settings) = &pass.parallel else { return };
+        let Parallel::Tensor(settings) = &pass.parallel else { return };
         let layers = split_model(pass.bound, &mut self.context, &mut self.passes[index].tensors, settings.world);
         self.move_model(model);
         self.context.communicators = 1;
-        self.ranks[model] = Some(Rank::Split(Rc::new(layers)));
+        self.ranks[model] = Some(Rank::Tensor(Rc::new(layers)));
     }
 
     pub(super) fn move_inputs(&mut self, pass: usize, micro_batches: u32) {

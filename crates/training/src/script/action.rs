@@ -23,7 +23,7 @@ pub enum Action {
         model: usize,
     },
     /// `parallelize_module` moves this rank's part of linear layers to the GPU; the other weights follow.
-    Split {
+    SplitLayers {
         /// The model.
         model: usize,
     },
@@ -146,7 +146,7 @@ impl fmt::Display for Action {
             Action::MoveModel { model } => write!(formatter, "move model {model}"),
             Action::Replicate { model } => write!(formatter, "replicate model {model}"),
             Action::Shard { model } => write!(formatter, "shard model {model}"),
-            Action::Split { model } => write!(formatter, "split model {model}"),
+            Action::SplitLayers { model } => write!(formatter, "split layers of model {model}"),
             Action::SetReduces { model, reduces: true } => write!(formatter, "reduce gradients of model {model}"),
             Action::SetReduces { model, .. } => write!(formatter, "do not reduce gradients of model {model}"),
             Action::MoveInputs { pass, micro_batches: 1 } => write!(formatter, "move inputs of pass {pass}"),

@@ -35,7 +35,7 @@ pub(super) fn optimizers(bound: &Bound<'_>, settings: &Loop, model: usize) -> Ve
         Parallel::Sharded(settings) if settings.offloads => {
             vec![OptimizerSetup::of_all(on(StatePlace::Cpu, recipe), model)]
         }
-        Parallel::Split(_) => {
+        Parallel::Tensor(_) => {
             vec![OptimizerSetup { recipe, model, groups: Some(split_groups(bound, recipe)), zeroes_all: false }]
         }
         _ => vec![OptimizerSetup { recipe, model, groups, zeroes_all: false }],

@@ -16,12 +16,12 @@ pub enum Parallel {
     /// Each rank has a part of every weight: `fully_shard`.
     Sharded(Sharded),
     /// Each rank has columns or rows of the linear layers: `parallelize_module`.
-    Split(Split),
+    Tensor(TensorParallel),
 }
 
 /// The settings of tensor parallelism.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct Split {
+pub struct TensorParallel {
     /// Over how many ranks layers are split.
     pub world: u32,
 }
@@ -109,14 +109,14 @@ impl Parallel {
             Parallel::None => 1,
             Parallel::Replicated(settings) => settings.world,
             Parallel::Sharded(settings) => settings.shards * settings.replicas,
-            Parallel::Split(settings) => settings.world,
+            Parallel::Tensor(settings) => settings.world,
         }
     }
 
     /// How many batches there are at a time: ranks that split layers work on the same one.
     pub fn batches(&self) -> u32 {
         match self {
-            Parallel::Split(_) => 1,
+            Parallel::Tensor(_) => 1,
             _ => self.world(),
         }
     }
@@ -127,7 +127,7 @@ impl Parallel {
             Parallel::None => false,
             Parallel::Replicated(settings) => settings.skips_sync,
             Parallel::Sharded(settings) => settings.skips_sync,
-            Parallel::Split(_) => false,
+            Parallel::Tensor(_) => false,
         }
     }
 
@@ -137,7 +137,7 @@ impl Parallel {
     /// The model cannot be split.
     pub fn resize(&self, bound: &mut Bound<'_>) -> Result<(), SplitError> {
         match self {
-            Parallel::Split(settings) => split(bound, settings.world),
+            Parallel::Tensor(settings) => split(bound, settings.world),
             Parallel::None | Parallel::Replicated(_) | Parallel::Sharded(_) => Ok(()),
         }
     }

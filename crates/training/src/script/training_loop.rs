@@ -72,7 +72,7 @@ fn actions(settings: &Loop, is_training: bool, scaler: Option<usize>, optimizers
         Parallel::None => vec![Action::MoveModel { model: ONLY }],
         Parallel::Replicated(_) => vec![Action::MoveModel { model: ONLY }, Action::Replicate { model: ONLY }],
         Parallel::Sharded(_) => vec![Action::Shard { model: ONLY }],
-        Parallel::Split(_) => vec![Action::Split { model: ONLY }],
+        Parallel::Tensor(_) => vec![Action::SplitLayers { model: ONLY }],
     };
     if !settings.has_fresh_inputs {
         let all = settings.accumulate.max(1) + settings.skipped_micro_batches;

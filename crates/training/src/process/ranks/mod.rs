@@ -33,7 +33,7 @@ pub(crate) enum Rank {
     /// A part of each weight.
     Shards(Rc<Shards>),
     /// Columns or rows of linear layers.
-    Split(Rc<SplitLayers>),
+    Tensor(Rc<SplitLayers>),
 }
 
 impl Rank {
@@ -42,7 +42,7 @@ impl Rank {
         match self {
             Rank::Replica(replica) => replica.set_reduces(reduces),
             Rank::Shards(shards) => shards.set_reduces(reduces),
-            Rank::Split(_) => {}
+            Rank::Tensor(_) => {}
         }
     }
 
@@ -58,7 +58,7 @@ impl Rank {
         match self {
             Rank::Replica(replica) => replica.after_backward(),
             Rank::Shards(shards) => shards.after_backward(context),
-            Rank::Split(_) => {}
+            Rank::Tensor(_) => {}
         }
     }
 
@@ -67,7 +67,7 @@ impl Rank {
         match self {
             Rank::Replica(replica) => replica.output_hooks(),
             Rank::Shards(shards) => Some(Rc::<Shards>::clone(shards)),
-            Rank::Split(layers) => Some(Rc::<SplitLayers>::clone(layers)),
+            Rank::Tensor(layers) => Some(Rc::<SplitLayers>::clone(layers)),
         }
     }
 
@@ -75,7 +75,7 @@ impl Rank {
     pub fn hooks_again(&self) -> Option<Rc<dyn ModuleHooks>> {
         match self {
             Rank::Replica(_) | Rank::Shards(_) => None,
-            Rank::Split(_) => self.module_hooks(),
+            Rank::Tensor(_) => self.module_hooks(),
         }
     }
 
@@ -84,7 +84,7 @@ impl Rank {
         match self {
             Rank::Replica(replica) => replica.each_tensor(look),
             Rank::Shards(shards) => shards.each_tensor(look),
-            Rank::Split(_) => {}
+            Rank::Tensor(_) => {}
         }
     }
 
@@ -92,7 +92,7 @@ impl Rank {
     pub fn is_settled(&self) -> bool {
         match self {
             Rank::Replica(replica) => replica.is_settled(),
-            Rank::Shards(_) | Rank::Split(_) => true,
+            Rank::Shards(_) | Rank::Tensor(_) => true,
         }
     }
 }

@@ -35,7 +35,7 @@ impl Traffic {
                     trained.map(|weight| elements(bound, weight) * bound.tensor(weight.tensor).dtype.bytes()).sum();
                 Traffic { all_reduce: 2 * sent(bytes, replicated.world) * reductions, ..Traffic::default() }
             }
-            Parallel::Split(split) => of_split_layers(bound, split.world, u64::from(settings.accumulate.max(1))),
+            Parallel::Tensor(split) => of_split_layers(bound, split.world, u64::from(settings.accumulate.max(1))),
             Parallel::Sharded(sharded) => of_shards(bound, sharded, u64::from(settings.accumulate.max(1)), reductions),
         }
     }
