@@ -48,7 +48,8 @@ def summary(path):
         verdicts[code][verdict] += 1
         if (repository, file) in read:
             in_read[code][verdict] += 1
-    print(f"{repositories} repositories; {len(read)} scripts read\n")
+    with_findings = {(repository, file) for repository, file, *_, verdict in judged if verdict != "missed"}
+    print(f"{repositories} repositories; {len(read)} scripts read, {len(read - with_findings)} of them without findings\n")
     print("| rule | findings | right | wrong | right in scripts read | missed in scripts read |")
     print("| --- | ---: | ---: | ---: | ---: | ---: |")
     total, total_read = collections.Counter(), collections.Counter()

@@ -78,7 +78,7 @@ pub fn roles(history: &History, phases: &Phases, steps: &Steps) -> Vec<Role> {
         role(lifetime, phases.activities[index], phases.spans[span].end_event, steps)
     });
     let mut roles: Vec<Role> = earlier.chain(made).collect();
-    for index in workspaces(history, phases) {
+    for index in workspaces(history, phases, steps) {
         roles[index] = Role::Library;
     }
     roles
@@ -86,26 +86,50 @@ pub fn roles(history: &History, phases: &Phases, steps: &Steps) -> Vec<Role> {
 
 /// What PyTorch gives cuBLAS on its first call in each thread and stream: 8.125 MiB, on Hopper and later 32 MiB.
 const WORKSPACES: [u64; 2] = [8_519_680, 33_554_432];
+/// What cuBLASLt, which the same call uses, gets beside it.
+const LT_WORKSPACE: u64 = 1 << 20;
 
 /// The workspaces of cuBLAS: of that size, made in a network or in autograd, never freed, and the only such thing that their
-/// line makes. A tensor of the same size would be made again in the next step.
-fn workspaces(history: &History, phases: &Phases) -> Vec<usize> {
+/// line makes. A tensor of the same size would be made again in the next step. Autograd has no lines: there it is what outlives
+/// whole steps.
+fn workspaces(history: &History, phases: &Phases, steps: &Steps) -> Vec<usize> {
+    let is_kept = |birth: usize, lifetime: &Lifetime| {
+        lifetime.is_live_at_end() && matches!(phases.activities[birth], Activity::Forward | Activity::Backward)
+    };
+    let outlives_steps =
+        |lifetime: &Lifetime| steps.number_at(lifetime.birth).is_some_and(|born| is_carried(lifetime, born, steps));
+    let mut made: HashMap<(StackId, u64), usize> = HashMap::new();
     let mut found: Vec<usize> = Vec::new();
-    let mut others: HashMap<StackId, usize> = HashMap::new();
+    let (mut by_autograd, mut carried) = (0, 0);
     for (birth, lifetime) in history.births().iter().enumerate() {
-        if !WORKSPACES.contains(&lifetime.requested) {
-            continue;
+        if WORKSPACES.contains(&lifetime.requested) {
+            by_autograd += usize::from(lifetime.stack.is_none());
+            carried += usize::from(lifetime.stack.is_none() && outlives_steps(lifetime));
+            if is_kept(birth, lifetime) {
+                found.push(history.earlier + birth);
+            }
         }
-        let is_in_network = matches!(phases.activities[birth], Activity::Forward | Activity::Backward);
-        *others.entry(lifetime.stack).or_default() += 1;
-        if lifetime.is_live_at_end() && is_in_network {
-            found.push(history.earlier + birth);
+        if WORKSPACES.contains(&lifetime.requested) || lifetime.requested == LT_WORKSPACE {
+            *made.entry((lifetime.stack, lifetime.requested)).or_default() += 1;
         }
     }
     found.retain(|index| {
-        let stack = history.lifetimes[*index].stack;
-        !stack.is_none() && others[&stack] == 1 || stack.is_none() && others[&stack] <= 2
+        let lifetime = &history.lifetimes[*index];
+        if lifetime.stack.is_none() {
+            by_autograd <= 2 || carried <= 2 && outlives_steps(lifetime)
+        } else {
+            made[&(lifetime.stack, lifetime.requested)] == 1
+        }
     });
+    let stacks: Vec<StackId> =
+        found.iter().map(|index| history.lifetimes[*index].stack).filter(|stack| !stack.is_none()).collect();
+    for (birth, lifetime) in history.births().iter().enumerate() {
+        let is_only = made.get(&(lifetime.stack, lifetime.requested)) == Some(&1);
+        if lifetime.requested == LT_WORKSPACE && is_only && is_kept(birth, lifetime) && stacks.contains(&lifetime.stack)
+        {
+            found.push(history.earlier + birth);
+        }
+    }
     found
 }
 

@@ -56,6 +56,12 @@ fn a_file_that_cannot_be_parsed_is_not_a_clean_one() {
     let (code, out, _) = lint(folder.path(), &["--no-color", "broken.py", "leak.py"]);
     assert_eq!(code, 2);
     assert!(out.ends_with("1 finding in 1 file; 1 can be fixed with --fix; 1 file could not be checked\n"), "{out}");
+    let (_, github, error) = lint(folder.path(), &["--format", "github", "broken.py"]);
+    assert!(
+        github.starts_with("::error title=not checked,file=broken.py,line=1,col=7::broken.py: syntax error"),
+        "{github}"
+    );
+    assert!(error.ends_with("1 of 1 files could not be checked\n"), "{error}");
 }
 
 #[test]

@@ -19,3 +19,16 @@ fn tensors_as_large_as_a_workspace_are_tensors() {
     let library = explanation.peak.holders.iter().find(|holder| holder.role == Role::Library);
     assert!(library.is_none_or(|holder| holder.blocks <= 2), "{library:?}");
 }
+
+#[test]
+fn a_workspace_among_gradients_of_its_size_is_what_outlives_the_steps() {
+    let alike = Training { activation: 8_519_680, ..Training::default() };
+    let explanation = explained(&recorded(&alike));
+    let library = explanation.peak.holders.iter().find(|holder| holder.role == Role::Library);
+    let Some(holder) = library else { panic!("found {:?}", explanation.peak.holders) };
+    assert_eq!(
+        (holder.blocks, holder.largest),
+        (1, 8_519_680),
+        "that of the backward pass; the forward pass makes tensors of the size"
+    );
+}

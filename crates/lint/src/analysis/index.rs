@@ -175,7 +175,7 @@ impl<'a> Index<'a> {
     /// Without a backward pass, a step, an evaluation, a checkpoint, a loader or a data set no rule that needs
     /// interpretation can find anything.
     fn is_worth_following(&self, identifiers: &HashSet<&str>) -> bool {
-        const CALLS: [&str; 11] = [
+        const CALLS: [&str; 12] = [
             "backward",
             "manual_backward",
             "step",
@@ -187,6 +187,7 @@ impl<'a> Index<'a> {
             "cuda",
             "register_forward_hook",
             "set_detect_anomaly",
+            "empty_cache",
         ];
         let has_hooks =
             || self.classes.iter().any(|class| matches!(class.kind, ClassKind::Lightning | ClassKind::Trainer));

@@ -13,12 +13,18 @@ pub struct Usage {
     called: HashSet<String>,
     moved: HashSet<String>,
     switched: HashSet<String>,
+    /// Set to training or evaluation mode.
+    with_mode: HashSet<String>,
     parameters_read: HashSet<String>,
+    /// Those whose parameters are read otherwise than in pairs with another network's, as an average of both is made.
+    parameters_given: HashSet<String>,
     /// Passed to a call or put into a list or tuple.
     handed: HashSet<String>,
     /// Last names of containers that are emptied, or replaced by an empty one, outside constructors.
     emptied: HashSet<String>,
     counted: HashSet<String>,
+    /// Variables that loops go through.
+    drawn: HashSet<String>,
     /// Last names of functions that are registered as forward hooks, or that make such a function.
     hooks: HashSet<String>,
 }
@@ -26,7 +32,7 @@ pub struct Usage {
 impl Usage {
     /// Collects the usage in `body`.
     pub fn new(body: &[Stmt]) -> Usage {
-        let mut collector = Collector { usage: Usage::default(), is_constructor: true };
+        let mut collector = Collector { usage: Usage::default(), is_constructor: true, in_pairs: false };
         collector.visit_body(body);
         collector.usage
     }
@@ -38,9 +44,19 @@ impl Usage {
         (proven || self.moved.contains(path) && !is_pipeline(path)) && self.called.contains(path)
     }
 
+    /// Whether a variable is set to training or evaluation mode, as no tensor is.
+    pub fn has_mode(&self, path: &str) -> bool {
+        self.with_mode.contains(path)
+    }
+
     /// Whether something asks for a variable's parameters.
     pub fn has_parameters_read(&self, path: &str) -> bool {
         self.parameters_read.contains(path)
+    }
+
+    /// Whether an optimizer may have a variable's parameters.
+    pub fn has_parameters_given(&self, path: &str) -> bool {
+        self.parameters_given.contains(path)
     }
 
     /// Whether a variable is passed on, so that code elsewhere may train it.
@@ -56,6 +72,11 @@ impl Usage {
     /// Whether a variable is a counter.
     pub fn is_counted(&self, path: &str) -> bool {
         self.counted.contains(path)
+    }
+
+    /// Whether a loop draws a variable from what it goes through.
+    pub fn is_drawn(&self, name: &str) -> bool {
+        self.drawn.contains(name)
     }
 
     /// Whether a function of this name is a forward hook, or makes one.
@@ -90,11 +111,19 @@ pub fn is_fluent(method: &str) -> bool {
 struct Collector {
     usage: Usage,
     is_constructor: bool,
+    /// Within `zip(…)`.
+    in_pairs: bool,
 }
 
 impl Collector {
     fn method_called(&mut self, path: &str, method: &str, call: &ExprCall) {
         let is_plain = call.arguments.is_empty();
+        if is_plain && matches!(method, "eval" | "train") && !path.to_lowercase().contains("trainer") {
+            self.usage.with_mode.insert(path.to_string());
+        }
+        if matches!(method, "parameters" | "named_parameters" | "trainable_parameters") && !self.in_pairs {
+            self.usage.parameters_given.insert(path.to_string());
+        }
         let set = match method {
             "cuda" | "to" | "half" | "bfloat16" => &mut self.usage.moved,
             "eval" if is_plain => &mut self.usage.switched,
@@ -153,6 +182,16 @@ impl Collector {
         }
     }
 
+    fn draw(&mut self, target: &Expr) {
+        match target {
+            Expr::Tuple(tuple) => tuple.elts.iter().for_each(|part| self.draw(part)),
+            Expr::Name(name) => {
+                self.usage.drawn.insert(name.id.to_string());
+            }
+            _ => {}
+        }
+    }
+
     fn hand(&mut self, expression: &Expr) {
         match expression {
             Expr::Starred(starred) => self.hand(&starred.value),
@@ -187,6 +226,7 @@ impl<'a> Visitor<'a> for Collector {
                     self.assigned(&assign.target, value);
                 }
             }
+            Stmt::For(loop_) => self.draw(&loop_.target),
             Stmt::AugAssign(assign) => {
                 self.usage.counted.extend(access_path(&assign.target));
             }
@@ -227,6 +267,10 @@ impl<'a> Visitor<'a> for Collector {
             Expr::Dict(dict) => dict.items.iter().for_each(|item| self.hand(&item.value)),
             _ => {}
         }
+        let is_zip = matches!(expression, Expr::Call(call) if matches!(&*call.func, Expr::Name(name) if name.id.as_str() == "zip"));
+        let outer = self.in_pairs;
+        self.in_pairs |= is_zip;
         visitor::walk_expr(self, expression);
+        self.in_pairs = outer;
     }
 }

@@ -220,7 +220,9 @@ fn collects(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>, tens
         })
     });
     let Some(provenance) = &tensor.provenance else {
+        // What a rollout of so many steps collects beside its network is wanted on the GPU.
         return !is_network_method
+            && facts.loops[number].iterates != Iterates::Count
             && tensor.graph == Certainty::No
             && brings_data(facts, events, number)
             && has_call(facts, events, number);

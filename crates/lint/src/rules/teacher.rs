@@ -17,7 +17,7 @@ pub(super) fn is_teacher(
     let usage = &facts.index.usage;
     let wants_inputs =
         events.iter().any(|other| matches!(other.kind, EventKind::RequiresGrad | EventKind::Grad { .. }));
-    if wants_inputs || usage.has_parameters_read(module) {
+    if wants_inputs || usage.has_parameters_given(module) {
         return false;
     }
     let own = event.range.start().to_u32();
@@ -42,8 +42,8 @@ pub(super) fn is_teacher(
             matches!(facts.index.classes[class].kind, ClassKind::Module | ClassKind::Lightning | ClassKind::Criterion)
         })
     });
-    let is_made_here = facts.built.contains(module) && !usage.is_handed(module) && !is_part;
-    is_made_here && others.any(|(name, _)| usage.has_parameters_read(name))
+    let is_own = !usage.is_handed(module) || is_called_teacher(module);
+    facts.built.contains(module) && is_own && !is_part && others.any(|(name, _)| usage.has_parameters_given(name))
 }
 
 /// A network passed to other functions may be trained there, unless its name says that it is not.

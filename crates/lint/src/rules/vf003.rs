@@ -75,7 +75,13 @@ fn check_root(facts: &FileFacts<'_>, events: &[Event<'_>], findings: &mut Vec<Fi
                 let has_input_graph = arguments.as_ref().is_some_and(|provenance| !provenance.forwards.is_empty());
                 let is_teacher =
                     is_needed && !has_input_graph && teacher::is_teacher(facts, events, event, module, mode.is_some());
+                // A constructor calls its parts once, to learn their shapes.
+                let is_probe = matches!(evaluation, Evaluation::Function(scope) if is_constructor(facts, scope));
+                // Without a result, forward hooks take what the call computes.
+                let is_hooked = event.statement == event.range && has_hooks_with_graphs(facts);
                 let is_evaluation = !is_needed
+                    && !is_probe
+                    && !is_hooked
                     && (evaluates(facts, events, event, evaluation, mode)
                         || mode.is_some_and(|start| is_interlude(facts, events, event, start)));
                 // One finding for each evaluation within a step, however many there are.
@@ -107,8 +113,7 @@ fn is_in_training(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>
 /// Between the training steps of a loop: `.eval()` at `start`, this call, and nothing that needs gradients until `.train()` or the
 /// end of the function or iteration that `.eval()` is in.
 fn is_interlude(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>, start: usize) -> bool {
-    let function = facts.function(event.scope);
-    if function.is_some_and(|function| is_left_to_callers(facts, function, true)) {
+    if is_left_to_callers(facts, event.scope, true) {
         return false;
     }
     let switch = &events[start];
@@ -136,6 +141,16 @@ fn wants_gradients(event: &Event<'_>) -> bool {
     )
 }
 
+/// Whether forward hooks are registered of which none takes values without their graphs.
+fn has_hooks_with_graphs(facts: &FileFacts<'_>) -> bool {
+    let index = &facts.index;
+    let detaches = index.functions.iter().any(|function| {
+        let text = &facts.source[function.range];
+        index.usage.is_hook(function.name) && (text.contains(".detach()") || text.contains(".data"))
+    });
+    index.methods_called.contains_key("register_forward_hook") && !detaches
+}
+
 /// Whether both are in the same function, but in different calls of it.
 fn is_other_call(facts: &FileFacts<'_>, one: ScopeId, two: ScopeId) -> bool {
     facts.function(one).is_some()
@@ -151,7 +166,7 @@ fn evaluates(
     mode: Option<usize>,
 ) -> bool {
     let function = facts.function(event.scope);
-    if function.is_some_and(|function| is_left_to_callers(facts, function, mode.is_some())) {
+    if is_left_to_callers(facts, event.scope, mode.is_some()) {
         return false;
     }
     let is_named = function.is_some_and(|function| names::is_evaluation(facts.index.functions[function].name));
@@ -194,14 +209,25 @@ fn evaluates(
 }
 
 /// Callers choose the grad mode for a model's methods, and unit tests evaluate nothing.
-fn is_left_to_callers(facts: &FileFacts<'_>, function: FunctionId, has_mode: bool) -> bool {
+fn is_left_to_callers(facts: &FileFacts<'_>, scope: ScopeId, has_mode: bool) -> bool {
+    let is_of_network = |function: FunctionId| {
+        facts.index.functions[function].class.is_some_and(|class| {
+            matches!(facts.index.classes[class].kind, ClassKind::Module | ClassKind::Lightning | ClassKind::Criterion)
+        })
+    };
+    let Some(function) = facts.function(scope) else { return false };
     let declared = &facts.index.functions[function];
-    let text = &facts.source[declared.range];
-    let is_network = declared.class.is_some_and(|class| {
-        matches!(facts.index.classes[class].kind, ClassKind::Module | ClassKind::Lightning | ClassKind::Criterion)
+    let is_test = declared.name.starts_with("test") && facts.source[declared.range].contains("assert");
+    let mut functions = facts.scopes_around(scope).filter_map(|around| match facts.scopes[around].kind {
+        ScopeKind::Root(function) => function,
+        ScopeKind::Call(function) => Some(function),
+        _ => None,
     });
-    let is_test = declared.name.starts_with("test") && text.contains("assert");
-    is_test || is_network && (declared.name == "forward" || !has_mode)
+    is_test
+        || is_of_network(function) && !has_mode
+        || functions.any(|function| {
+            matches!(facts.index.functions[function].name, "forward" | "__call__") && is_of_network(function)
+        })
 }
 
 fn finding(facts: &FileFacts<'_>, event: &Event<'_>, is_teacher: bool, is_switched: bool) -> Finding {

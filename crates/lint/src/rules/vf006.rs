@@ -65,7 +65,11 @@ fn is_late(facts: &FileFacts<'_>, events: &[Event<'_>], position: usize, owner: 
     // Without a visible model call, the computation of the loss marks the forward pass.
     let has_forward = events.iter().any(|other| in_step(other) && is_forward(other));
     let makes = |other: &Event<'_>| match &other.kind {
-        EventKind::LossMade { name } => !has_forward && Some(name) == text.as_ref(),
+        // By its name, or by what the backward pass goes through under another name.
+        EventKind::LossMade { name } => {
+            let is_behind = || forwards.iter().any(|forward| other.range.contains((*forward).into()));
+            !has_forward && (Some(name) == text.as_ref() || is_behind())
+        }
         _ => is_forward(other),
     };
     let before = &events[..position];
@@ -92,7 +96,10 @@ fn is_late(facts: &FileFacts<'_>, events: &[Event<'_>], position: usize, owner: 
     let is_zeroed_before = events[..made].iter().any(zeroes);
     let is_zeroed_after = events[backward..]
         .iter()
-        .any(|other| matches!(&other.kind, EventKind::ZeroGrad { owner: name, .. } if name == owner) && in_step(other));
+        .rev()
+        .filter(|other| in_step(other))
+        .take_while(|other| !matches!(other.kind, EventKind::Backward { .. }))
+        .any(|other| matches!(&other.kind, EventKind::ZeroGrad { owner: name, .. } if name == owner));
     // After another backward pass, the gradients belong to this step.
     let has_backward_before =
         events[made..position].iter().any(|other| matches!(other.kind, EventKind::Backward { .. }) && in_step(other));

@@ -113,8 +113,18 @@ fn is_used_again(
         if create && other_position < position {
             return false;
         }
+        // An earlier pass goes through what this iteration has computed before it.
+        let is_fresh = |forward: &u32| {
+            other_position < position
+                && events[..other_position].iter().any(|made| {
+                    matches!(made.kind, EventKind::Forward { .. } | EventKind::LossMade { .. })
+                        && made.range.start().to_u32() == *forward
+                        && facts.is_in(made.scope, number)
+                })
+        };
         reached.is_none_or(|reached| {
-            reached.forwards.is_empty() || reached.forwards.iter().any(|forward| own_forwards.contains(forward))
+            reached.forwards.is_empty()
+                || reached.forwards.iter().any(|forward| own_forwards.contains(forward) && !is_fresh(forward))
         })
     })
 }

@@ -2,7 +2,9 @@
 
 use super::rule::Rule;
 use crate::analysis::FileFacts;
-use crate::analysis::facts::EventKind;
+use crate::analysis::facts::{EventKind, ScopeId, ScopeKind};
+use crate::analysis::index::ClassKind;
+use crate::analysis::names;
 use crate::finding::{Edit, Finding};
 
 pub(super) const RULE: Rule = Rule {
@@ -19,8 +21,12 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
             if !matches!(event.kind, EventKind::EmptyCache) || facts.is_in_handler(event.scope) {
                 continue;
             }
-            let Some(number) = facts.batch_loop(events, event.scope) else { continue };
-            let is_asked_for = facts.branches(event.scope, Some(number)).iter().any(|(test, _)| {
+            let number = facts.batch_loop(events, event.scope);
+            let pass = pass_around(facts, event.scope);
+            if number.is_none() && pass.is_none() {
+                continue;
+            }
+            let is_asked_for = facts.branches(event.scope, number).iter().any(|(test, _)| {
                 let text = test.map_or(String::new(), |test| facts.text(test).to_lowercase());
                 text.contains("oom")
                     || text.contains("memory")
@@ -29,14 +35,18 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
                     || text.contains("except")
             });
             // A loop that looks for what fits empties the cache after each failure.
-            let probes = facts.loops[number].statement.is_some_and(|statement| {
+            let probes = number.and_then(|number| facts.loops[number].statement).is_some_and(|statement| {
                 let text = facts.text(statement);
                 text.contains("OutOfMemory") || text.contains("out of memory")
             });
             if is_asked_for || probes {
                 continue;
             }
-            let mut finding = Finding::new(RULE.code, event.range, "`torch.cuda.empty_cache()` in the training loop")
+            let place = match (number, pass) {
+                (None, Some(pass)) => format!("in each {pass} pass"),
+                _ => "in the training loop".into(),
+            };
+            let mut finding = Finding::new(RULE.code, event.range, format!("`torch.cuda.empty_cache()` {place}"))
                 .costs("each call waits for the GPU and gives back blocks that the next step asks the driver for again; it lowers no peak")
                 .advises("take it out; against fragmentation set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
             if event.statement == event.range && stands_among_others(facts, event.statement.start().into()) {
@@ -46,6 +56,24 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
             findings.push(finding);
         }
     }
+}
+
+/// The pass of a network, or of an `autograd.Function`, that a scope is in: others run it for each batch.
+fn pass_around(facts: &FileFacts<'_>, scope: ScopeId) -> Option<&'static str> {
+    facts.scopes_around(scope).find_map(|around| {
+        let (ScopeKind::Root(Some(function)) | ScopeKind::Call(function)) = facts.scopes[around].kind else {
+            return None;
+        };
+        let declared = &facts.index.functions[function];
+        let class = &facts.index.classes[declared.class?];
+        let is_function = class.bases.iter().any(|base| names::last(base) == "Function");
+        let is_network = matches!(class.kind, ClassKind::Module | ClassKind::Criterion);
+        match declared.name {
+            "forward" if is_function || is_network => Some("forward"),
+            "backward" if is_function => Some("backward"),
+            _ => None,
+        }
+    })
 }
 
 /// Whether the line before is at the same depth: then the block is not left empty.

@@ -6,11 +6,29 @@ use vramfit_lint::files::FileReport;
 use super::recorded;
 use super::text::location;
 
-/// A line for each finding.
+/// A line for each finding, and for each file that could not be checked.
 pub fn github(reports: &[FileReport]) -> String {
     let mut text = String::new();
     for report in reports {
+        if let Some(reason) = &report.unreadable {
+            let path = report.path.display().to_string();
+            text += &format!(
+                "::error title=not checked,file={}::{}\n",
+                property(&path),
+                data(&format!("{path}: {reason}"))
+            );
+        }
         let Some(document) = &report.document else { continue };
+        if let Some((offset, reason)) = &report.checked.error {
+            let (path, position) = (report.path.display().to_string(), document.position(*offset));
+            text += &format!(
+                "::error title=not checked,file={},line={},col={}::{}\n",
+                property(&path),
+                position.line,
+                position.column,
+                data(&format!("{path}: syntax error: {reason}"))
+            );
+        }
         for finding in &report.checked.findings {
             let (start, end) = (document.position(finding.range.start()), document.position(finding.range.end()));
             let level = match finding.severity {

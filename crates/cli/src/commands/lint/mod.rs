@@ -65,7 +65,8 @@ fn report_errors(reports: &[FileReport]) -> Result<(), Failure> {
     // There is nowhere to report a closed standard error.
     let _ = anstream::stderr().lock().write_all(errors.as_bytes());
     let count = reports.iter().filter(|report| report.unreadable.is_some() || report.checked.error.is_some()).count();
-    Err(Failure::new(format!("{count} of {} files could not be checked; the others were", reports.len())))
+    let others = if count < reports.len() { "; the others were" } else { "" };
+    Err(Failure::new(format!("{count} of {} files could not be checked{others}", reports.len())))
 }
 
 fn wanted(options: &Lint) -> Options {

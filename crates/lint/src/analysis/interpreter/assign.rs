@@ -181,8 +181,13 @@ impl<'a> Interpreter<'a> {
                     Value::Accelerator | Value::Plain => vec![Value::UNKNOWN; elts.len()],
                     other => vec![Value::Unknown(other.provenance()); elts.len()],
                 };
-                for (part, value) in elts.iter().zip(parts) {
-                    self.bind(part, value, expression);
+                // `a, b = A(), B()` makes two.
+                let made: Option<&'a [Expr]> = match expression {
+                    Some(Expr::Tuple(tuple)) if tuple.elts.len() == elts.len() => Some(&tuple.elts),
+                    _ => None,
+                };
+                for (number, (part, value)) in elts.iter().zip(parts).enumerate() {
+                    self.bind(part, value, made.map_or(expression, |made| made.get(number)));
                 }
             }
             Expr::Starred(starred) => self.bind(&starred.value, value, expression),

@@ -9,6 +9,7 @@ use super::Interpreter;
 use super::calls::{Arguments, loss_of};
 use crate::analysis::device::Device;
 use crate::analysis::facts::EventKind;
+use crate::analysis::index::ClassKind;
 use crate::analysis::names;
 use crate::analysis::value::{Bound, Tensor, Value};
 
@@ -142,6 +143,19 @@ impl<'a> Interpreter<'a> {
             return Value::Optimizer(target.as_str().into());
         }
         self.loaded_elsewhere(last, call, arguments);
+        // Who gets a network and its loss may ask for gradients.
+        let is_network = |value: &Value| {
+            matches!(value, Value::Module(_))
+                || matches!(self.class_kind(value), Some(ClassKind::Module | ClassKind::Lightning))
+        };
+        let has_network = arguments.all().any(is_network);
+        let loss = arguments.all().find_map(|value| match value {
+            Value::Tensor(tensor) if tensor.is_loss => tensor.provenance.clone(),
+            _ => None,
+        });
+        if has_network && loss.is_some() {
+            self.record(EventKind::Grad { inputs: loss, retain: false, create: false }, call.range());
+        }
         self.escape(&arguments.provenance());
         Value::Unknown(arguments.provenance())
     }

@@ -84,6 +84,12 @@ impl<'a> Interpreter<'a> {
             Value::Library(path) => self.library(&path, call, &arguments),
             Value::Function(function) => self.follow(function, None, call, &arguments),
             Value::Class(class) => self.construct(class, call, &arguments),
+            // What returns a network makes one, whatever it is called.
+            Value::Module(module)
+                if self.target.as_deref().is_some_and(|target| target != &*module && self.is_network(target)) =>
+            {
+                self.builtin(call, &arguments)
+            }
             Value::Module(module) => self.forward(&module, call, &arguments),
             Value::Instance(class, name) => match self.facts.index.classes[class].kind {
                 ClassKind::Criterion => {
@@ -100,11 +106,13 @@ impl<'a> Interpreter<'a> {
                 },
             },
             Value::Criterion => loss_of(&arguments),
-            Value::Structure(_) | Value::Tensor(_) => Value::Unknown(arguments.provenance()),
-            Value::Unknown(_) if names::access_path(&call.func).is_some_and(|path| self.is_network(&path)) => {
+            Value::Unknown(_) | Value::Structure(_)
+                if names::access_path(&call.func).is_some_and(|path| self.is_network(&path)) =>
+            {
                 let path = names::access_path(&call.func).unwrap_or_default();
                 self.forward(&path, call, &arguments)
             }
+            Value::Structure(_) | Value::Tensor(_) => Value::Unknown(arguments.provenance()),
             _ => self.builtin(call, &arguments),
         };
         self.target = None;
@@ -204,7 +212,7 @@ impl<'a> Interpreter<'a> {
             .decorators
             .iter()
             .any(|decorator| names::dotted(&decorator.expression).as_deref() == Some("staticmethod"));
-        let is_forward = declared.name == "forward" && declared.class.is_some();
+        let is_forward = declared.name == "forward" && declared.class.is_some() && !call.arguments.is_empty();
         if is_forward && self.silent == 0 {
             return unknown;
         }

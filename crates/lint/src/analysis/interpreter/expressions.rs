@@ -90,10 +90,7 @@ impl<'a> Interpreter<'a> {
                 match self.truth(&choice.test) {
                     Some(true) => self.eval(&choice.body),
                     Some(false) => self.eval(&choice.orelse),
-                    None => {
-                        let (body, orelse) = (self.eval(&choice.body), self.eval(&choice.orelse));
-                        body.join(&orelse)
-                    }
+                    None => self.both(&choice.test, &choice.body, &choice.orelse),
                 }
             }
             Expr::Tuple(tuple) => Value::Tuple(Rc::new(tuple.elts.iter().map(|item| self.eval(item)).collect())),
@@ -208,6 +205,13 @@ impl<'a> Interpreter<'a> {
             && let Some(class) = self.frames.last().and_then(|frame| frame.class)
         {
             return Value::Instance(class, "self".into());
+        }
+        // It may come by `from helpers import *`.
+        match name {
+            "torch" => return Value::Library("torch".into()),
+            "nn" => return Value::Library("torch.nn".into()),
+            "F" => return Value::Library("torch.nn.functional".into()),
+            _ => {}
         }
         self.guess(name)
     }

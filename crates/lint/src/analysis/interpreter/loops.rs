@@ -8,6 +8,7 @@ use crate::analysis::device::Device;
 use crate::analysis::facts::Iterates;
 use crate::analysis::names;
 use crate::analysis::value::{Tensor, Value};
+use crate::analysis::walk::walk_statements;
 
 impl<'a> Interpreter<'a> {
     /// Runs a loop's body twice; only the second pass records events.
@@ -83,20 +84,15 @@ impl<'a> Interpreter<'a> {
         }
     }
 
-    /// `for p in model.parameters(): p.requires_grad = False`.
+    /// `for p in model.parameters(): p.requires_grad = False`. Where such a loop switches some of them on again, a part is trained.
     fn freezing(&mut self, module: &str, body: &'a [Stmt]) {
-        let is_off = |statement: &Stmt| match statement {
-            Stmt::Assign(assign) => {
-                matches!(&assign.targets[..], [Expr::Attribute(target)] if target.attr.as_str() == "requires_grad")
-                    && matches!(&*assign.value, Expr::BooleanLiteral(literal) if !literal.value)
-            }
-            Stmt::Expr(expression) => {
-                matches!(&*expression.value, Expr::Call(call) if matches!(&*call.func, Expr::Attribute(method) if method.attr.as_str() == "requires_grad_")
-                    && matches!(call.arguments.args.first(), Some(Expr::BooleanLiteral(literal)) if !literal.value))
-            }
-            _ => false,
-        };
-        if body.iter().any(is_off) {
+        let mut switches_on = false;
+        walk_statements(body, &mut |statement| switches_on |= requires_grad(statement) == Some(true));
+        if switches_on {
+            self.thawed.insert(module.to_string());
+            self.frozen.remove(module);
+        } else if body.iter().any(|statement| requires_grad(statement) == Some(false)) && !self.thawed.contains(module)
+        {
             self.frozen.insert(module.to_string());
         }
     }
@@ -145,6 +141,27 @@ impl<'a> Interpreter<'a> {
             return Value::Plain;
         }
         if numbered { Value::Tuple(std::rc::Rc::new(vec![Value::Plain, item])) } else { item }
+    }
+}
+
+/// What `p.requires_grad = False` or `p.requires_grad_(False)` sets.
+fn requires_grad(statement: &Stmt) -> Option<bool> {
+    let literal = |expression: &Expr| expression.as_boolean_literal_expr().map(|literal| literal.value);
+    match statement {
+        Stmt::Assign(assign) => match &assign.targets[..] {
+            [Expr::Attribute(target)] if target.attr.as_str() == "requires_grad" => literal(&assign.value),
+            _ => None,
+        },
+        Stmt::Expr(expression) => match &*expression.value {
+            Expr::Call(call) => match &*call.func {
+                Expr::Attribute(method) if method.attr.as_str() == "requires_grad_" => {
+                    call.arguments.args.first().map_or(Some(true), literal)
+                }
+                _ => None,
+            },
+            _ => None,
+        },
+        _ => None,
     }
 }
 

@@ -89,7 +89,10 @@ impl<'a> Interpreter<'a> {
             Value::Instance(class, object) => {
                 let (class, object) = (*class, object.clone());
                 match self.facts.index.method(class, name) {
-                    Some(method) if name != "forward" => self.follow(method, Some(class), call, arguments),
+                    // A `forward` without inputs is a step of an object that holds its batch.
+                    Some(method) if name != "forward" || call.arguments.is_empty() => {
+                        self.follow(method, Some(class), call, arguments)
+                    }
                     _ => match self.class_kind(&owner) {
                         Some(ClassKind::Criterion) if is_fluent(name) => owner.clone(),
                         Some(ClassKind::Module | ClassKind::Lightning) => {

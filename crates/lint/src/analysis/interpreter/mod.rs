@@ -13,7 +13,9 @@ mod library;
 mod loops;
 mod methods;
 mod naming;
+mod narrowing;
 mod owner_methods;
+mod proven;
 mod roots;
 mod statements;
 mod variables;
@@ -49,9 +51,11 @@ struct Binding {
     scope: ScopeId,
 }
 
+type Variables = HashMap<String, Binding>;
+
 #[derive(Clone, Debug, Default)]
 struct Frame {
-    variables: HashMap<String, Binding>,
+    variables: Variables,
     function: Option<FunctionId>,
     class: Option<ClassId>,
     returned: Option<Value>,
@@ -65,6 +69,8 @@ struct Interpreter<'a> {
     globals: HashMap<String, Binding>,
     attributes: Vec<HashMap<String, Binding>>,
     frozen: HashSet<String>,
+    /// Networks of which the file trains a part again.
+    thawed: HashSet<String>,
     on_gpu: HashSet<String>,
     /// Whether a network is in evaluation mode.
     modes: HashMap<String, bool>,
@@ -110,6 +116,7 @@ pub fn analyse<'a>(body: &'a [Stmt], source: &'a str, own_end: TextSize) -> File
         frames: Vec::new(),
         globals: HashMap::default(),
         frozen: HashSet::default(),
+        thawed: HashSet::default(),
         on_gpu: HashSet::default(),
         modes: HashMap::default(),
         switched_by_constructor: Vec::new(),

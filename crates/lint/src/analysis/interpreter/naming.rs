@@ -21,10 +21,12 @@ impl<'a> Interpreter<'a> {
         // What is moved may be a batch; what is called as well is a network.
         let is_open = match &value {
             Value::Unknown(_) => true,
-            Value::Structure(tensor) => tensor.graph == Certainty::Unknown && !tensor.is_data,
+            Value::Structure(tensor) => tensor.graph != Certainty::Yes && !tensor.is_data,
             _ => false,
         };
-        let is_network = is_open && is_made(expression) && self.is_network(name) && !names::is_loss_function(name);
+        let is_switched = matches!(value, Value::Structure(_)) && self.facts.index.usage.has_mode(name);
+        let is_network =
+            is_open && is_made(expression) && (self.is_network(name) || is_switched) && !names::is_loss_function(name);
         let value = if is_network { Value::UNKNOWN } else { value };
         match value {
             Value::Tensor(mut tensor) => {
@@ -37,8 +39,12 @@ impl<'a> Interpreter<'a> {
                 {
                     tensor.graph = Certainty::Yes;
                     tensor.is_loss = true;
+                    tensor.provenance = merge(&tensor.provenance, &self.prove_operand(expression));
                 }
-                self.loss_made(name, &tensor);
+                // `with scale_loss(loss) as scaled` makes nothing.
+                if expression.is_some() {
+                    self.loss_made(name, &tensor);
+                }
                 Value::Tensor(tensor)
             }
             Value::Structure(mut tensor) if names::is_loss(name) && !tensor.is_data => {
@@ -67,7 +73,7 @@ impl<'a> Interpreter<'a> {
                         graph: Certainty::Yes,
                         is_loss: true,
                         is_divided: false,
-                        provenance: merge(&provenance, &own),
+                        provenance: merge(&merge(&provenance, &own), &self.prove_operand(expression)),
                         ..Tensor::plain(Device::Unknown)
                     };
                     self.loss_made(name, &tensor);

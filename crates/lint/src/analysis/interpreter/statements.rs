@@ -2,14 +2,11 @@
 
 use ruff_python_ast::{ExceptHandler, Expr, Stmt, StmtIf, StmtTry, StmtWith};
 use ruff_text_size::Ranged;
-use rustc_hash::FxHashMap as HashMap;
 
-use super::{Binding, Interpreter, NESTING};
+use super::{Interpreter, NESTING, Variables};
 use crate::analysis::facts::{EventKind, Gradients, Iterates, ScopeKind};
 use crate::analysis::names::{self, Role};
 use crate::analysis::value::Value;
-
-type Variables = HashMap<String, Binding>;
 
 impl<'a> Interpreter<'a> {
     /// Runs statements in order.
@@ -100,7 +97,8 @@ impl<'a> Interpreter<'a> {
             Stmt::Match(choice) => {
                 self.eval(&choice.subject);
                 let arms = choice.cases.iter().map(|case| (None, &*case.body)).collect();
-                self.arms(arms, true);
+                let skipped = self.snapshot();
+                self.arms(arms, Some(skipped));
             }
             Stmt::Raise(raise) => {
                 if let Some(exception) = &raise.exc {
@@ -150,13 +148,18 @@ impl<'a> Interpreter<'a> {
             arms.push((clause.test.as_ref(), &clause.body));
         }
         let may_skip = choice.elif_else_clauses.last().is_none_or(|clause| clause.test.is_some());
-        self.arms(arms, may_skip);
+        let skipped = may_skip.then(|| {
+            let mut variables = self.snapshot();
+            super::narrowing::skipped(choice, &mut variables);
+            variables
+        });
+        self.arms(arms, skipped);
     }
 
-    /// Runs alternatives, each from the same state.
-    fn arms(&mut self, arms: Vec<(Option<&'a Expr>, &'a [Stmt])>, may_skip: bool) {
+    /// Runs alternatives, each from the same state; `skipped` is the state if none of them runs.
+    fn arms(&mut self, arms: Vec<(Option<&'a Expr>, &'a [Stmt])>, skipped: Option<Variables>) {
         let before = self.snapshot();
-        let mut after: Option<Variables> = may_skip.then(|| before.clone());
+        let mut after = skipped;
         for (test, body) in arms {
             let Some(first) = body.first() else { continue };
             self.frame().variables = before.clone();

@@ -1,0 +1,441 @@
+# case: a teacher made beside its student in one line
+import torch
+from nets import Big, Small
+big, small = Big().cuda(), Small().cuda()
+opt = torch.optim.Adam(small.parameters())
+for x in batches():
+    opt.zero_grad()
+    goal = big(x.cuda())  # expect: VF003
+    loss = torch.nn.functional.mse_loss(small(x.cuda()), goal)
+    loss.backward()
+    opt.step()
+# case: two networks made in one line, one result kept
+import torch
+from parts import Enc, Dec
+enc, dec = Enc().cuda(), Dec().cuda()
+optim = torch.optim.AdamW([*enc.parameters(), *dec.parameters()], 1e-3)
+codes = []
+for img in images():
+    z = enc(img.cuda())
+    r = torch.nn.functional.mse_loss(dec(z), img.cuda())
+    r.backward()
+    optim.step()
+    optim.zero_grad()
+    codes.append(z)  # expect: VF002
+# case: a function named after a network makes one
+import torch
+from collections import deque
+def play(policy, env):
+    ring = deque(maxlen=50_000)
+    obs = env.reset()
+    while True:
+        action = policy(torch.as_tensor(obs).cuda())
+        ring.append(action)  # expect: VF002
+        obs, r, done, _ = env.step(action.argmax().item())
+        if done:
+            break
+policy = build_policy().cuda()
+play(policy, make_env())
+# case: a network in a table
+import torch
+from parts import Enc
+def run(feed):
+    parts = {"enc": Enc().cuda()}
+    opt = torch.optim.Adam(parts["enc"].parameters())
+    bag = []
+    for x, y in feed:
+        opt.zero_grad()
+        p = parts["enc"](x.cuda())
+        loss = (p - y.cuda()).abs().mean()
+        loss.backward()
+        opt.step()
+        bag += [p]  # expect: VF002
+# case: gradients zeroed between an object's forward and backward methods
+import torch
+class Painter:
+    def __init__(self, brush, opt):
+        self.brush = brush.cuda()
+        self.opt = opt
+    def forward(self):
+        self.made = self.brush(self.given)
+    def backward_brush(self):
+        self.loss = (self.made - self.goal).abs().mean()
+        self.loss.backward()
+    def improve(self):
+        self.forward()
+        self.opt.zero_grad()  # expect: VF006
+        self.backward_brush()
+        self.opt.step()
+# case: the same with the base class elsewhere and a second pass
+import torch
+from base import Part
+from parts import define
+class Twin(Part):
+    def __init__(self, opts):
+        self.maker = define(opts)
+        self.coder = define(opts)
+        self.opt = torch.optim.Adam(self.maker.parameters())
+    def set_input(self, batch):
+        self.given = batch.cuda()
+    def forward(self):
+        self.made = self.maker(self.given)
+        self.code = self.coder(self.made)
+    def first(self):
+        (self.made - self.given).abs().mean().backward(retain_graph=True)
+    def second(self):
+        self.code.abs().mean().backward()
+    def improve(self):
+        self.forward()
+        self.opt.zero_grad()  # expect: VF006
+        self.first()
+        self.opt.step()
+        self.opt.zero_grad()
+        self.second()
+        self.opt.step()
+# case: the same in the right order
+import torch
+class Painter:
+    def __init__(self, brush, opt):
+        self.brush = brush.cuda()
+        self.opt = opt
+    def forward(self):
+        self.made = self.brush(self.given)
+    def improve(self):
+        self.opt.zero_grad()
+        self.forward()
+        loss = (self.made - self.goal).abs().mean()
+        loss.backward()
+        self.opt.step()
+# case: a critic's graph is retained beside a gradient penalty
+import torch
+def penalty(critic, a, b):
+    mid = (a + b).div(2).requires_grad_(True)
+    score = critic(mid)
+    g = torch.autograd.grad(score.sum(), mid, create_graph=True, retain_graph=True)[0]
+    return (g.norm(dim=1) - 1).pow(2).mean()
+def train(critic, feed, opt):
+    for real, fake in feed:
+        real, fake = real.cuda(), fake.cuda()
+        for _ in range(3):
+            opt.zero_grad()
+            loss = critic(fake).mean() - critic(real).mean() + 10 * penalty(critic, real, fake)
+            loss.backward(retain_graph=True)  # expect: VF007
+            opt.step()
+# case: a state carried into the next iteration's first pass needs its graph
+import torch
+def train(cell, head, feed, opt, state):
+    for x, y in feed:
+        opt.zero_grad()
+        before = (head(state) - y.cuda()).pow(2).mean()
+        before.backward(retain_graph=True)
+        state = cell(x.cuda(), state)
+        after = (head(state) - y.cuda()).pow(2).mean()
+        after.backward(retain_graph=True)
+        opt.step()
+# case: networks out of a checkpoint, evaluated in a helper
+import torch
+def describe(enc, dec, image):
+    code = enc(image)  # expect: VF003
+    return dec.step(code).argmax().item()
+if __name__ == "__main__":
+    device = torch.device("cuda")
+    box = torch.load("all.pt", map_location="cpu")
+    enc = box["encoder"].to(device)
+    enc.eval()
+    dec = box["decoder"].to(device)
+    dec.eval()
+    for f in files():
+        print(describe(enc, dec, read(f).to(device)))
+# case: a perceptual loss that is called as an object
+import torch
+from torch import nn
+from nets import Features
+class StyleLoss(nn.Module):
+    def __init__(self, device):
+        super().__init__()
+        self.features = Features().to(device)
+        self.features.eval()
+        self.layers = ["a", "b"]
+    def __call__(self, made, wanted):
+        loss = 0.0
+        for layer in self.layers:
+            m = self.features(made)[layer]
+            w = self.features(wanted)[layer]
+            loss += (m - w).pow(2).mean()
+        return loss
+# case: shapes probed in a constructor
+import torch
+from torch import nn
+from blocks import Chain, Block
+class Dynamic(Chain):
+    def __init__(self, trunk, widths):
+        x = probe(trunk).detach()
+        middle = nn.Sequential(nn.Conv2d(8, 16, 3), nn.Conv2d(16, 8, 3)).eval()
+        x = middle(x)
+        parts = [trunk, middle]
+        for w in widths:
+            block = Block(x.shape[1], w).eval()
+            parts.append(block)
+            x = block(x)
+        super().__init__(*parts)
+# case: an extractor whose forward chooses the grad mode
+import torch
+from torch import nn
+class Tokens(nn.Module):
+    def __init__(self, quiet=True):
+        super().__init__()
+        self.model = torch.hub.load("a", "b")
+        self.model.eval()
+        self.quiet = quiet
+    def _forward(self, image):
+        out = self.model.forward_features(image)
+        return out["tokens"]
+    def forward(self, image):
+        if self.quiet:
+            with torch.inference_mode():
+                return self._forward(image)
+        else:
+            return self._forward(image)
+# case: the cache is emptied in a backward pass of its own
+import torch
+class Root(torch.autograd.Function):
+    @staticmethod
+    def solve(x):
+        y = find(x)
+        if y.numel() > 100:
+            torch.cuda.empty_cache()  # expect: VF009
+        return y
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return Root.solve(x)
+    @staticmethod
+    def backward(ctx, grad):
+        torch.cuda.empty_cache()  # expect: VF009
+        (x,) = ctx.saved_tensors
+        return grad * x
+# case: a number where it is no tensor
+import torch
+class Fit:
+    def run(self, net, batches, opt):
+        self.curve = []
+        self.other = []
+        for epoch in range(10):
+            total, second = 0, 0
+            for x, y in batches:
+                opt.zero_grad()
+                loss = torch.nn.functional.mse_loss(net(x.cuda()), y.cuda())
+                loss.backward()
+                opt.step()
+                total += loss.detach()
+                second += loss.detach()
+            total = total.item() if isinstance(total, torch.Tensor) else total
+            self.curve.append(total)
+            if torch.is_tensor(second):
+                second = second.item()
+            self.other.append(second)
+# case: a rollout of so many steps
+import torch
+class Roller:
+    def roll(self, net):
+        states, gains = [], []
+        state = self.env.reset()
+        for step in range(self.length):
+            state = torch.FloatTensor(state).to(self.device)
+            value, action = net(state)
+            states.append(state)
+            state, gain, done, _ = self.env.step(action.cpu().numpy())
+            gains.append(torch.tensor(gain).to(self.device))
+        return states, gains
+# case: a network of which stages are trained in turn
+import torch
+def unfreeze(net, stage):
+    if stage < 5:
+        for name, p in net.named_parameters():
+            p.requires_grad = False
+            if name.startswith(f"layer{stage}"):
+                p.requires_grad = True
+    else:
+        for name, p in net.named_parameters():
+            p.requires_grad = False
+    return net
+def epoch(net, train_loader, val_loader, opt):
+    net.train()
+    for x, y in train_loader:
+        net = net.to("cuda")
+        opt.zero_grad()
+        loss = torch.nn.functional.cross_entropy(net(x.cuda()), y.cuda())
+        loss.backward()
+        opt.step()
+    net.eval()
+    hits = 0
+    for x, y in val_loader:
+        net = net.to("cuda")
+        hits += (net(x.cuda()).argmax(1) == y.cuda()).sum().item()  # expect: VF003
+    return net, hits
+def main(student, train_loader, val_loader):
+    for stage in range(6):
+        student = unfreeze(student, stage)
+        opt = torch.optim.Adam(student.parameters())
+        student, hits = epoch(net=student, train_loader=train_loader, val_loader=val_loader, opt=opt)
+# case: a loss that goes through the object's own backward under two names
+import torch
+class Agent:
+    def backward(self, loss):
+        if self.half:
+            with amp.scale_loss(loss, self.optimizer) as scaled:
+                scaled.backward()
+        else:
+            loss.backward()
+    def learn(self):
+        loss = self.policy.judge()
+        self.optimizer.zero_grad()  # expect: VF006
+        self.backward(loss)
+        self.optimizer.step()
+# case: the one operand of a loss that is no data
+import torch
+from base import Agent
+class Dreamer(Agent):
+    def learn(self, replay):
+        self.trace = []
+        for obs, gain in replay:
+            self.opt.zero_grad()
+            imagined = self.world(obs.cuda())
+            loss = (imagined - gain.cuda()).pow(2).mean()
+            loss.backward()
+            self.opt.step()
+            self.trace.append(imagined)  # expect: VF002
+# case: one of two unknown operands
+import torch
+from base import Agent
+class Dreamer(Agent):
+    def learn(self, replay):
+        self.trace = []
+        for obs, gain in replay:
+            self.opt.zero_grad()
+            imagined = self.world(obs.cuda())
+            wanted = self.table(gain)
+            loss = (imagined - wanted).pow(2).mean()
+            loss.backward()
+            self.opt.step()
+            self.trace.append(wanted)
+# case: torch by a star import
+from helpers import *
+from torch import optim
+def fit(net, loader):
+    opt = optim.SGD(net.parameters(), 0.1)
+    torch.autograd.set_detect_anomaly(True)  # expect: VF017
+    for x, y in loader:
+        opt.zero_grad()
+        loss = F.mse_loss(net(x.cuda()), y.cuda())
+        loss.backward()
+        opt.step()
+# case: features that hooks take in evaluation mode
+import torch
+class Extractor:
+    def __init__(self, device):
+        self.model = torch.hub.load("a", "b").to(device)
+        self.model.eval()
+        self.taken = {}
+    def take(self, module, given, output):
+        self.taken["last"] = output
+    def features(self, image):
+        handle = self.model.blocks[-1].register_forward_hook(self.take)
+        self.model(image)
+        handle.remove()
+        return self.taken["last"]
+# case: an inner step by a function elsewhere in an evaluation
+import torch
+from adapt import inner_update
+def meta_test(model, tasks, criterion, device):
+    model.eval()
+    total = 0.0
+    for support, query in zip(*tasks):
+        inner_loss = criterion(model(support[0].to(device)), support[1].to(device))
+        params = inner_update(model, inner_loss)
+        total += criterion(model(query[0].to(device), params=params), query[1].to(device)).item()
+    return total
+# case: methods of a network out of a checkpoint are no tensors
+import torch
+def caption(loader, device):
+    box = torch.load("all.pt", map_location="cpu")
+    enc = box["enc"].to(device)
+    enc.eval()
+    dec = box["dec"].to(device)
+    dec.eval()
+    said = []
+    for image, words in loader:
+        code = enc(image.to(device))  # expect: VF003
+        seq, _ = dec.beam(code, 3)
+        said.append([w for w in seq if w > 2])
+    return said
+# case: a target network in the loss of another
+import torch
+from nets import Value
+def blend(one, two, tau):
+    for a, b in zip(one.parameters(), two.parameters()):
+        b.data.copy_(tau * a.data + (1 - tau) * b.data)
+class Learner:
+    def __init__(self, device):
+        self.value = Value().to(device)
+        self.target_value = Value().to(device)
+        self.opt = torch.optim.Adam(self.value.parameters())
+        self.device = device
+    def learn(self, batch):
+        state, gain, after = (torch.as_tensor(part).to(self.device) for part in batch)
+        goal = gain + 0.99 * self.target_value(after)  # expect: VF003
+        self.opt.zero_grad()
+        loss = torch.nn.functional.mse_loss(self.value(state), goal)
+        loss.backward()
+        self.opt.step()
+        blend(self.value, self.target_value, 0.01)
+# case: a target network whose result is detached
+import torch
+from nets import Value
+class Learner:
+    def __init__(self, device):
+        self.value = Value().to(device)
+        self.target_value = Value().to(device)
+        self.opt = torch.optim.Adam(self.value.parameters())
+    def learn(self, state, gain, after):
+        goal = gain + 0.99 * self.target_value(after).detach()
+        self.opt.zero_grad()
+        loss = torch.nn.functional.mse_loss(self.value(state), goal)
+        loss.backward()
+        self.opt.step()
+        for a, b in zip(self.value.parameters(), self.target_value.parameters()):
+            b.data.lerp_(a.data, 0.01)
+# case: features that hooks take without their graphs
+import torch
+class Extractor:
+    def __init__(self, device):
+        self.model = torch.hub.load("a", "b").to(device)
+        self.model.eval()
+    def features(self, image):
+        found = torch.zeros(1, 512)
+        def copy(module, given, output):
+            found.copy_(output.data)
+        handle = self.model.blocks[-1].register_forward_hook(copy)
+        self.model(image)  # expect: VF003
+        handle.remove()
+        return found
+# case: an inner step on a network of the file
+import torch
+from torch import nn
+from adapt import inner_update
+class Small(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(3, 3)
+    def forward(self, x, params=None):
+        return self.a(x)
+def meta_test(model, tasks, criterion, device):
+    model.eval()
+    total = 0.0
+    for support, query in zip(*tasks):
+        inner_loss = criterion(model(support[0].to(device)), support[1].to(device))
+        params = inner_update(model, inner_loss, step_size=0.01)
+        total += criterion(model(query[0].to(device), params=params), query[1].to(device)).item()
+    return total
+net = Small()
+meta_test(net, load(), nn.MSELoss(), "cuda")
