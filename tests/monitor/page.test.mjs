@@ -1,7 +1,7 @@
 // The page of `vramfit serve` in a real browser: VRAMFIT names the program, STANDIN the folder of the NVML stand-in.
 import assert from "node:assert/strict";
 import { spawn } from "node:child_process";
-import { mkdtempSync, renameSync, rmSync, writeFileSync } from "node:fs";
+import { existsSync, mkdtempSync, readFileSync, renameSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { after, before, test } from "node:test";
@@ -104,4 +104,27 @@ test("a demo is drawn at the times of its samples, not of the browser", async ()
   const line = await tab.evaluate("document.querySelector('svg.memory path.edge').getAttribute('d')");
   const across = line.slice(1).split("L").map((spot) => Number(spot.split(" ")[0]));
   assert.ok(Math.max(...across) - Math.min(...across) > 0, `the line has a width: ${line}`);
+});
+
+test("a replay of another day is drawn at that day's times", async () => {
+  const file = join(folder, "recorded.jsonl");
+  const recorder = spawn(process.env.VRAMFIT, ["serve", "--port", "0", "--demo", "--record", file], { stdio: "ignore" });
+  servers.push(recorder);
+  let lines = [];
+  for (let tries = 0; lines.length < 6 && tries < 100; tries += 1) {
+    await new Promise((resolve) => setTimeout(resolve, 200));
+    lines = existsSync(file) ? readFileSync(file, "utf8").split("\n").filter((line) => line.endsWith("}")) : [];
+  }
+  recorder.kill();
+  // In 2001, and ten seconds apart.
+  const samples = lines.slice(1).map((line, number) => ({ ...JSON.parse(line), taken_at: (1_000_000_000 + 10 * number) * 1_000_000 }));
+  writeFileSync(file, [lines[0], ...samples.map((sample) => JSON.stringify(sample)), ""].join("\n"));
+  const tab = await browser.open(await serve("two", "--replay", file));
+  await tab.until("(window.vramfit.history.get(0)?.length ?? 0) > 1");
+  const times = JSON.parse(await tab.evaluate("JSON.stringify(window.vramfit.history.get(0).map((point) => point.at))"));
+  const recorded = samples.map((sample) => sample.taken_at / 1000);
+  assert.ok(times.every((at) => recorded.includes(at)), `${times} are of ${recorded}`);
+  const line = await tab.evaluate("document.querySelector('svg.memory path.edge').getAttribute('d')");
+  const across = line.slice(1).split("L").map((spot) => Number(spot.split(" ")[0]));
+  assert.ok(across[across.length - 1] - across[0] > 10, `ten seconds are a sixth of the shortest chart: ${line}`);
 });
