@@ -439,3 +439,47 @@ def meta_test(model, tasks, criterion, device):
     return total
 net = Small()
 meta_test(net, load(), nn.MSELoss(), "cuda")
+# case: a unit test without asserts
+import torch
+from nets import Small
+def test_same_result():
+    model = Small(num_classes=5)
+    model.eval()
+    x = torch.ones(5, 3).cuda()
+    first = model(x)
+    second = model(x)
+    print("same:", torch.allclose(first, second))
+# case: a test that goes through the test set
+import torch
+from nets import Small
+def test_all():
+    hits = 0
+    for x, y in test_loader:
+        hits += (model(x.cuda()).argmax(1) == y.cuda()).sum().item()  # expect: VF003
+    print(hits)
+model = Small().cuda()
+# case: a network on the CPU while its checkpoint lives
+import torch
+from nets import Speaker
+def speak(model, text, device):
+    model.eval()
+    model.to(device)
+    with torch.no_grad():
+        return model(text.to(device)).argmax()
+def main(text):
+    model = Speaker(
+        width=128,
+        heads=8,
+    )
+    model.load_state_dict(torch.load("weights.pth"))
+    print(speak(model, text, torch.device("cuda")))
+# case: a wrapper of networks on the GPU
+import torch
+from torch import nn
+from nets import Enc, Dec
+def restore(device):
+    enc = Enc().to(device)
+    dec = Dec().to(device)
+    both = nn.ModuleDict({"enc": enc, "dec": dec})
+    both.load_state_dict(torch.load("both.pth", map_location=device))  # expect: VF010
+    return both

@@ -75,8 +75,8 @@ fn check_root(facts: &FileFacts<'_>, events: &[Event<'_>], findings: &mut Vec<Fi
                 let has_input_graph = arguments.as_ref().is_some_and(|provenance| !provenance.forwards.is_empty());
                 let is_teacher =
                     is_needed && !has_input_graph && teacher::is_teacher(facts, events, event, module, mode.is_some());
-                // A constructor calls its parts once, to learn their shapes.
-                let is_probe = matches!(evaluation, Evaluation::Function(scope) if is_constructor(facts, scope));
+                // A constructor calls its parts once, to learn their shapes, and a unit test what it tests.
+                let is_probe = matches!(evaluation, Evaluation::Function(scope) if is_constructor(facts, scope) || is_unit_test(facts, scope));
                 // Without a result, forward hooks take what the call computes.
                 let is_hooked = event.statement == event.range && has_hooks_with_graphs(facts);
                 let is_evaluation = !is_needed
@@ -104,6 +104,15 @@ fn check_root(facts: &FileFacts<'_>, events: &[Event<'_>], findings: &mut Vec<Fi
 
 fn is_constructor(facts: &FileFacts<'_>, scope: ScopeId) -> bool {
     facts.function(scope).is_some_and(|function| facts.index.functions[function].name == "__init__")
+}
+
+/// `test_shapes()`: who evaluates a model takes it, or goes through batches.
+fn is_unit_test(facts: &FileFacts<'_>, scope: ScopeId) -> bool {
+    facts.function(scope).is_some_and(|function| {
+        let declared = &facts.index.functions[function];
+        let count = declared.parameters.iter_non_variadic_params().count();
+        declared.name.starts_with("test_") && count == usize::from(declared.class.is_some())
+    })
 }
 
 fn is_in_training(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>) -> bool {

@@ -4,6 +4,7 @@ use super::rule::Rule;
 use crate::analysis::FileFacts;
 use crate::analysis::device::Device;
 use crate::analysis::facts::EventKind;
+use crate::analysis::names;
 use crate::finding::{Edit, Finding};
 use crate::recorded::Subject;
 use ruff_text_size::{Ranged, TextRange};
@@ -76,16 +77,19 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
-/// Whether the model was created on the CPU a few lines above and is moved to the GPU a few lines below, when the checkpoint is
-/// freed: no variable holds it.
+/// Whether the model was created on the CPU above and the checkpoint is freed before it moves to the GPU: no variable holds it then. Of
+/// what a class makes, the move need not be near.
 fn is_moved_later(source: &str, model: &str, load: TextRange, bound_to: Option<&str>) -> bool {
     let (before, after) = (&source[..usize::from(load.start())], &source[usize::from(load.end())..]);
     let moves = |text: &str| text.contains(".to(") || text.contains(".cuda(");
-    let Some(made) = before.rfind(&format!("{model} = ")) else { return false };
+    let Some(made) = assigned_at(before, model) else { return false };
     let is_function_left = before[made..].contains("\ndef ") || before[made..].contains("\n    def ");
     let below: Vec<&str> = after.lines().take(20).collect();
     let moved = below.iter().position(|line| line.contains(&format!("{model}.")) && moves(line));
-    let Some(moved) = moved else { return false };
+    let Some(moved) = moved else {
+        let is_on_cpu = is_made_by_class(before, made, model) && !moves(&before[made..]);
+        return is_on_cpu && bound_to.is_none() && !is_function_left;
+    };
     let is_freed = bound_to.is_none_or(|name| {
         below[..moved].iter().any(|line| {
             let line = line.trim();
@@ -93,4 +97,27 @@ fn is_moved_later(source: &str, model: &str, load: TextRange, bound_to: Option<&
         })
     });
     !is_function_left && !moves(&before[made..]) && is_freed
+}
+
+/// Where a variable was last assigned, comments aside.
+fn assigned_at(before: &str, name: &str) -> Option<usize> {
+    let is_code = |at: &usize| {
+        let line = before[..*at].rfind('\n').map_or(0, |end| end + 1);
+        before[line..*at].trim().is_empty()
+    };
+    before.match_indices(&format!("{name} = ")).map(|(at, _)| at).filter(is_code).last()
+}
+
+/// Whether a class makes the variable, out of nothing that has been moved to a device.
+fn is_made_by_class(before: &str, made: usize, model: &str) -> bool {
+    let Some((_, value)) = before[made..].split_once("= ") else { return false };
+    let Some((class, rest)) = value.split_once('(') else { return false };
+    let given = rest.split(')').next().unwrap_or_default();
+    let is_moved = |name: &str| {
+        let lines = assigned_at(before, name).map(|at| before[at..].lines().next().unwrap_or_default());
+        name == model || lines.is_some_and(|line| line.contains(".to(") || line.contains(".cuda("))
+    };
+    let mut names =
+        given.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|name| !name.is_empty());
+    names::last(class).starts_with(char::is_uppercase) && !names.any(is_moved)
 }
