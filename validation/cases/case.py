@@ -65,7 +65,7 @@ class Case:
     optimizer_groups: str = ""  # as --optimizer-groups takes them; empty for one group of all weights
     step_in_backward: bool = False
     optimizer_state: str = "gpu"  # gpu, cpu
-    parallel: str = "none"  # none, ddp, zero1, fsdp2, hsdp:RxS, tp
+    parallel: str = "none"  # none, ddp, zero1, fsdp2, hsdp:RxS, tp, deepspeed:1|2|3
     world: int = 1
     shard: str = "blocks"  # blocks, none, or module names with commas between: what fully_shard gets beside the root
     reshard_after_forward: str = "default"  # default, true, false, or a number of ranks
@@ -74,6 +74,8 @@ class Case:
     cpu_offload: bool = False
     gradient_as_bucket_view: bool = False
     static_graph: bool = False
+    reduce_bucket_size: int = 500_000_000  # of DeepSpeed, in elements
+    overlap_comm: str = "default"  # of DeepSpeed: default, true, false
     no_sync: str = "default"  # true, false; by default DDP reduces gradients in the last micro-batch, the others in each
 
     def settings(self):

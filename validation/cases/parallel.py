@@ -41,6 +41,41 @@ def zero1():
     ]
 
 
+def deepspeed():
+    small = {"reduce_bucket_size": 5_000_000}
+    return [
+        Case("ds1-residual", "residual", 511, parallel="deepspeed:1", world=2),
+        Case("ds1-gpt2-small-bf16", "gpt2-small", 4, 256, dtype="bf16", parallel="deepspeed:1", world=4, **small),
+        Case("ds1-llama-small-fp16", "llama-small", 4, 256, dtype="fp16", parallel="deepspeed:1", world=8),
+        Case("ds1-llama-small-accumulate", "llama-small", 2, 128, dtype="bf16", accumulate=3, parallel="deepspeed:1", world=2, **small),
+        Case("ds1-bert-small-clip", "bert-small", 16, 128, clip_grad=True, parallel="deepspeed:1", world=16, **small),
+        Case("ds1-gpt2-small-overlap", "gpt2-small", 4, 256, dtype="bf16", parallel="deepspeed:1", world=4, overlap_comm="true", **small),
+        Case("ds1-gpt2-small-offload", "gpt2-small", 4, 256, dtype="bf16", optimizer_state="cpu", parallel="deepspeed:1", world=4, **small),
+        Case("ds2-residual", "residual", 511, parallel="deepspeed:2", world=2),
+        Case("ds2-residual-odd", "residual", 511, optimizer="sgd", parallel="deepspeed:2", world=7, **small),
+        Case("ds2-gpt2-small-bf16", "gpt2-small", 4, 256, dtype="bf16", parallel="deepspeed:2", world=4, **small),
+        Case("ds2-gpt2-small-fp16", "gpt2-small", 4, 256, dtype="fp16", parallel="deepspeed:2", world=2),
+        Case("ds2-gpt2-bf16", "gpt2", 2, 256, dtype="bf16", parallel="deepspeed:2", world=8),
+        Case("ds2-llama-small-accumulate", "llama-small", 2, 128, dtype="bf16", accumulate=3, parallel="deepspeed:2", world=2, **small),
+        Case("ds2-llama-checkpoint", "llama-no-cache", 4, 256, dtype="bf16", checkpoint="blocks", parallel="deepspeed:2", world=64, clip_grad=True),
+        Case("ds2-llama-1b", "llama-1b", 1, 512, dtype="bf16", parallel="deepspeed:2", world=8, reduce_bucket_size=50_000_000),
+        Case("ds2-bert-small", "bert-small", 16, 128, parallel="deepspeed:2", world=16, **small),
+        Case("ds2-bert-small-fused", "bert-small", 16, 128, dtype="bf16", optimizer_impl="fused", parallel="deepspeed:2", world=4),
+        Case("ds2-resnet18", "resnet18", 16, optimizer="momentum", parallel="deepspeed:2", world=2, **small),
+        Case("ds2-vit-fresh", "vit-b-16", 4, dtype="bf16", inputs="fresh", parallel="deepspeed:2", world=3),
+        Case("ds2-t5-overlap", "t5", 8, 128, dtype="bf16", parallel="deepspeed:2", world=4, overlap_comm="true", **small),
+        Case("ds2-gpt2-small-offload", "gpt2-small", 4, 256, dtype="bf16", optimizer_state="cpu", parallel="deepspeed:2", world=4, **small),
+        Case("ds2-gpt2-small-offload-accumulate", "gpt2-small", 2, 128, dtype="bf16", optimizer_state="cpu", accumulate=2, parallel="deepspeed:2", world=4),
+        Case("ds3-residual", "residual", 511, parallel="deepspeed:3", world=2),
+        Case("ds3-residual-serial", "residual", 511, parallel="deepspeed:3", world=4, overlap_comm="false", **small),
+        Case("ds3-gpt2-small-bf16", "gpt2-small", 4, 256, dtype="bf16", parallel="deepspeed:3", world=4, **small),
+        Case("ds3-llama-small-accumulate", "llama-small", 2, 128, dtype="bf16", accumulate=2, parallel="deepspeed:3", world=2, **small),
+        Case("ds3-llama-checkpoint", "llama-no-cache", 4, 256, dtype="bf16", checkpoint="blocks", parallel="deepspeed:3", world=8, clip_grad=True),
+        Case("ds3-llama-1b", "llama-1b", 1, 512, dtype="bf16", parallel="deepspeed:3", world=8, reduce_bucket_size=50_000_000),
+        Case("ds3-gpt2-small-offload", "gpt2-small", 4, 256, dtype="bf16", optimizer_state="cpu", parallel="deepspeed:3", world=4, **small),
+    ]
+
+
 def fsdp2():
     mixed = {"param_dtype": "bf16", "reduce_dtype": "fp32"}
     return [
@@ -201,4 +236,4 @@ def drawn_split(known, models, count=40, seed=24):
 
 
 def cases():
-    return [*ddp(), *zero1(), *fsdp2(), *tp()]
+    return [*ddp(), *zero1(), *deepspeed(), *fsdp2(), *tp()]

@@ -97,8 +97,10 @@ def small_stats():
 
 def run(case, model_entry, device, tiny, kind, phase, steps):
     """Builds as the protocol says, then goes through the steps."""
+    import deepspeed_rank
     from case_optimizers import make_optimizers
-    from loop import evaluate, train
+    from deepspeed_rank import is_deepspeed
+    from loop import evaluate, loss_of, train
     from memory_tricks import average, freeze, replace_loss
     from settings import apply_checkpointing
     from spread import begin, is_spread, optimizers, spread
@@ -117,7 +119,7 @@ def run(case, model_entry, device, tiny, kind, phase, steps):
     replace_loss(model, case.chunked_loss, case.fused_linear_loss)
     if is_spread(case):
         begin(case, device)
-        model = spread(model, case, device)
+        model = deepspeed_rank.engine(model, case) if is_deepspeed(case) else spread(model, case, device)
     if case.inputs == "kept":
         inputs = {name: tensor.to(device) for name, tensor in inputs.items()}
         targets = targets.to(device) if targets is not None else None
@@ -130,6 +132,10 @@ def run(case, model_entry, device, tiny, kind, phase, steps):
     if case.mode == "eval":
         phase(None, "build", None)
         evaluate(case, model, inputs, targets, function, device, phase, steps)
+        return
+    if is_deepspeed(case):
+        phase(None, "build", None)
+        deepspeed_rank.train(case, model, inputs, targets, loss_of, function, device, phase, steps)
         return
     made = optimizers(case, model) or make_optimizers(case, model)
     averaged = average(model, case.ema)

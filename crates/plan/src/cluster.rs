@@ -73,6 +73,7 @@ impl Cluster {
             Parallel::Replicated(settings) => (1, settings.world),
             Parallel::Sharded(settings) => (settings.shards, settings.replicas),
             Parallel::Tensor(settings) => (settings.world, 1),
+            Parallel::DeepSpeed(settings) => (1, settings.world),
         };
         let within = if shards <= self.gpus { self.link } else { self.link.min(self.network) };
         let between = if shards * replicas <= self.gpus { self.link } else { self.link.min(self.network) };

@@ -42,6 +42,7 @@ impl ParallelReport {
             Parallel::Replicated(settings) => (settings.world, 1),
             Parallel::Sharded(settings) => (settings.replicas, settings.shards),
             Parallel::Tensor(settings) => (1, settings.world),
+            Parallel::DeepSpeed(settings) => (settings.world, 1),
         };
         let names = bound.model.symbols.iter().zip(bound.sizes.as_slice());
         let batch = names.into_iter().find(|(symbol, _)| symbol.name == "batch").map(|(_, size)| *size);

@@ -8,7 +8,7 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Model, Symbol};
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
 use vramfit_training::optimizer::{Groups, Implementation, Kind, Recipe};
-use vramfit_training::script::{AfterForward, Parallel, Replicated, Sharded, TensorParallel};
+use vramfit_training::script::{AfterForward, DeepSpeed, Parallel, Replicated, Sharded, TensorParallel, ZeroStage};
 use vramfit_training::{Loop, StatePlace, ZeroGrad};
 
 use crate::measured::{CaseSettings, RankSettings};
@@ -127,6 +127,14 @@ fn parallel(settings: &RankSettings) -> Parallel {
         Some((replicas, shards)) => (replicas.parse().unwrap_or(1), shards.parse().unwrap_or(1)),
         None if settings.parallel == "fsdp2" => (1, settings.world),
         None if settings.parallel == "tp" => return Parallel::Tensor(TensorParallel { world: settings.world }),
+        None if settings.parallel.starts_with("deepspeed:") => {
+            return Parallel::DeepSpeed(DeepSpeed {
+                world: settings.world,
+                stage: if settings.parallel == "deepspeed:1" { ZeroStage::One } else { ZeroStage::Two },
+                bucket: settings.reduce_bucket_size,
+                overlaps: settings.overlap_comm == "true",
+            });
+        }
         None => return Parallel::None,
     };
     let dtype = |name: &str| if name == "fp32" { Some(Dtype::Float32) } else { half(name) };

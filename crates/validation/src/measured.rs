@@ -168,6 +168,10 @@ pub struct RankSettings {
     pub static_graph: bool,
     /// `--no-sync`.
     pub no_sync: String,
+    /// `--reduce-bucket-size`.
+    pub reduce_bucket_size: i64,
+    /// `--overlap-comm`.
+    pub overlap_comm: String,
 }
 
 /// A measured phase.

@@ -31,6 +31,11 @@ pub struct Reduction {
 }
 
 impl Reduction {
+    /// The largest or smallest element of this type: partial results are elements.
+    pub fn comparing(dtype: Dtype) -> Reduction {
+        Reduction { partial_bytes: dtype.bytes() as i64, input_vector: 4, max_threads: 512 }
+    }
+
     /// A sum, of numbers of this type.
     pub fn summing(dtype: Dtype) -> Reduction {
         Reduction { partial_bytes: accumulator_dtype(dtype).bytes() as i64, input_vector: 4, max_threads: 512 }

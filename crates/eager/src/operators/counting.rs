@@ -8,7 +8,7 @@ use vramfit_graph::layout::Layout;
 use super::call::{Call, Outcome, Unmodelled};
 use super::facts::*;
 use super::indexing::look_for_largest;
-use super::reduction::{PLACED, largest, running_sum};
+use super::reduction::{PLACED, running_sum};
 use crate::autograd::{Context, Tensor};
 use crate::kernels::cub;
 use crate::kernels::reduce::Reduction;
@@ -38,7 +38,7 @@ const TRUTHS: Reduction = Reduction { partial_bytes: 1, input_vector: 4, max_thr
 /// The smallest and the largest element, one after the other.
 fn look_for_bounds(context: &Context, source: &Tensor) {
     for _ in 0..2 {
-        drop(context.reduce(source, &[], false, source.dtype(), largest(source.dtype())));
+        drop(context.reduce(source, &[], false, source.dtype(), Reduction::comparing(source.dtype())));
     }
 }
 
@@ -182,9 +182,9 @@ fn truth(context: &Context) -> Tensor {
 /// Whether the weights are finite and not negative.
 fn look_at_weights(context: &Context, weights: &Tensor) -> Tensor {
     let dtype = weights.dtype();
-    let most = context.reduce(weights, &[], false, dtype, largest(dtype));
+    let most = context.reduce(weights, &[], false, dtype, Reduction::comparing(dtype));
     let is_finite = truth(context);
-    let least = context.reduce(weights, &[], false, dtype, largest(dtype));
+    let least = context.reduce(weights, &[], false, dtype, Reduction::comparing(dtype));
     let is_positive = truth(context);
     let are_valid = truth(context);
     drop(is_positive);

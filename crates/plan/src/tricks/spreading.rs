@@ -50,6 +50,9 @@ impl Trick for Spreading {
             Parallel::None => "one GPU".to_owned(),
             Parallel::Replicated(settings) => format!("a copy of the model on each of {} GPUs (DDP)", settings.world),
             Parallel::Sharded(settings) => described(settings),
+            Parallel::DeepSpeed(settings) => {
+                format!("ZeRO stage {} of DeepSpeed over {} GPUs", settings.stage.number(), settings.world)
+            }
             Parallel::Tensor(settings) => {
                 format!("linear layers split over {} GPUs (tensor parallelism)", settings.world)
             }
@@ -78,8 +81,8 @@ impl Trick for Spreading {
         code.before_model.line(0, "dist.init_process_group(device_id=device)");
         let is_split = setup.training.accumulate > 1;
         match &setup.training.parallel {
-            // The program refuses to plan for layers that are split.
-            Parallel::None | Parallel::Tensor(_) => {}
+            // The program refuses to plan for these.
+            Parallel::None | Parallel::Tensor(_) | Parallel::DeepSpeed(_) => {}
             Parallel::Replicated(settings) => {
                 code.imports.once("from torch.nn.parallel import DistributedDataParallel");
                 let mut arguments = vec!["model", "device_ids=[device.index]"];

@@ -12,7 +12,7 @@ use crate::workbench::Workbench;
 pub(super) fn configuration(bench: &Workbench<'_>, bound: &Bound<'_>, setup: &Setup) -> Option<String> {
     let training = &setup.training;
     let (kind, own) = match &training.parallel {
-        Parallel::None | Parallel::Tensor(_) => return None,
+        Parallel::None | Parallel::Tensor(_) | Parallel::DeepSpeed(_) => return None,
         Parallel::Replicated(settings) if settings.splits_optimizer => return None,
         Parallel::Replicated(_) => ("MULTI_GPU", Vec::new()),
         Parallel::Sharded(settings) => ("FSDP", shards(bound, settings)?),

@@ -48,7 +48,7 @@ impl RankSettingsReport {
         };
         let dtype = |dtype: Option<Dtype>| dtype.map_or("none", Dtype::short_name).to_owned();
         match parallel {
-            Parallel::None | Parallel::Tensor(_) => none,
+            Parallel::None | Parallel::Tensor(_) | Parallel::DeepSpeed(_) => none,
             Parallel::Replicated(settings) => RankSettingsReport {
                 gradient_as_bucket_view: settings.gradients_are_views,
                 static_graph: settings.has_static_graph,
@@ -105,5 +105,6 @@ pub(crate) fn how_spread(parallel: &Parallel) -> String {
         Parallel::Sharded(settings) if settings.replicas == 1 => "fsdp2".to_owned(),
         Parallel::Sharded(settings) => format!("hsdp:{}x{}", settings.replicas, settings.shards),
         Parallel::Tensor(_) => "tp".to_owned(),
+        Parallel::DeepSpeed(settings) => format!("deepspeed:{}", settings.stage.number()),
     }
 }

@@ -123,6 +123,7 @@ impl<'s> Process<'s> {
             Action::Replicate { model } => self.replicate(model),
             Action::Shard { model } => self.shard(model),
             Action::SplitLayers { model } => self.split(model),
+            Action::CreateEngine { model, optimizer } => self.create_engine(model, optimizer),
             Action::SetReduces { model, reduces } => {
                 if let Some(rank) = &mut self.ranks[model] {
                     rank.set_reduces(reduces);
@@ -279,9 +280,13 @@ impl<'s> Process<'s> {
     }
 
     fn update(&mut self, index: usize, scaler: Option<usize>) {
-        let Process { script, context, parameters, optimizers, scalers, .. } = self;
+        let Process { script, context, parameters, optimizers, scalers, ranks, .. } = self;
         let Some(optimizer) = &mut optimizers[index] else { return };
-        let parameters = &parameters[script.optimizers[index].model];
+        let model = script.optimizers[index].model;
+        if let Some(Rank::DeepSpeed(engine)) = &ranks[model] {
+            return engine.update(context, optimizer);
+        }
+        let parameters = &parameters[model];
         match scaler {
             Some(scaler) => scalers[scaler].step(context, index, optimizer, parameters),
             None => optimizer.step(context, parameters),

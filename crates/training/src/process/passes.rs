@@ -1,5 +1,7 @@
 //! A captured pass as the script runs it: forward, and backward from its loss.
 
+use std::rc::Rc;
+
 use vramfit_cudnn::Scenario;
 use vramfit_eager::autograd::{Context, Tensor, Thread, engine};
 use vramfit_eager::forward::{Forward, Instant, Missing, Passes, UnknownModule, frozen_weights, regions_keeping};
@@ -125,6 +127,16 @@ impl Process<'_> {
             }
             None => loss,
         };
+        let engine = match &ranks[model] {
+            Some(Rank::DeepSpeed(engine)) => Some(Rc::clone(engine)),
+            _ => None,
+        };
+        // DeepSpeed's engine divides the loss by the number of micro-batches, also by one, and multiplies it by its scale.
+        let divided = engine.as_ref().map(|_| {
+            context.memory().borrow_mut().set_category(Category::Temporary);
+            scaled(context, &loss, Scaling::ByNumber)
+        });
+        let loss = divided.as_ref().map_or(loss, |divided| scaled(context, divided, Scaling::ByNumber));
         let Some(edge) = loss.edge().cloned() else { return };
         context.memory().borrow_mut().set_category(Category::Temporary);
         let gradient = context.empty(loss.shared_layout());
@@ -132,6 +144,9 @@ impl Process<'_> {
         let hooked = Hooked::install(context, &hooks[model], &mut parameters[model], optimizers);
         if let Some(Rank::Replica(replica)) = &ranks[model] {
             context.gradient_hook = replica.hook();
+        }
+        if let Some(engine) = &engine {
+            context.gradient_hook = Some(engine.hook());
         }
         let again = ranks[model].as_ref().and_then(Rank::hooks_again);
         engine::run_recomputing(context, &edge, gradient.clone(), &|context, frame| {
@@ -151,7 +166,11 @@ impl Process<'_> {
             missing.entry(operator).or_default().append(&mut steps);
         }
         drop(gradient);
+        if let Some(engine) = engine {
+            engine.after_backward(context);
+        }
         drop(edge);
         drop(loss);
+        drop(divided);
     }
 }

@@ -7,8 +7,9 @@ use vramfit_eager::autograd::Tensor;
 use super::Process;
 use super::moves::move_inputs;
 use super::passes::LivePass;
-use super::ranks::{Rank, Replica, shard, split_model};
+use super::ranks::{Engine, Rank, Replica, shard, split_model};
 use super::weights::{move_model, share_model};
+use crate::optimizer::Optimizer;
 use crate::script::{Parallel, Pass};
 
 impl Process<'_> {
@@ -74,6 +75,24 @@ impl Process<'_> {
         self.move_model(model);
         self.context.communicators = 1;
         self.ranks[model] = Some(Rank::Tensor(Rc::new(layers)));
+    }
+
+    pub(super) fn create_engine(&mut self, model: usize, optimizer: usize) {
+        let Some(index) = self.first_pass(model) else { return };
+        let pass = &self.script.passes[index];
+        let Parallel::DeepSpeed(settings) = &pass.parallel else { return };
+        self.move_model(model);
+        let weights = &pass.bound.model.parameters;
+        let ids: Vec<usize> = self.numbers[model].iter().map(|&number| weights[number].tensor.0 as usize).collect();
+        let tensors = &mut self.passes[index].tensors;
+        let parameters = &mut self.parameters[model];
+        let Some(engine) = Engine::new(&mut self.context, settings.clone(), parameters, tensors, &ids) else { return };
+        if let Some(setup) = self.script.optimizers.get(optimizer) {
+            let master = std::slice::from_ref(engine.master());
+            self.optimizers[optimizer] = Some(Optimizer::new(&mut self.context, setup.recipe, master));
+        }
+        self.context.communicators = 1;
+        self.ranks[model] = Some(Rank::DeepSpeed(Rc::new(engine)));
     }
 
     pub(super) fn move_inputs(&mut self, pass: usize, micro_batches: u32) {

@@ -144,6 +144,11 @@ impl State {
             counts.extend(pass.names.counts());
             counts.push(usize::from(pass.classes.is_some()));
         }
+        for rank in process.ranks.iter().flatten() {
+            let tensors = rank.fresh();
+            counts.push(tensors.len());
+            fresh.extend(tensors.iter().filter_map(|tensor| add_fresh(&mut found, tensor)));
+        }
         for tensor in process.scalers.iter().flat_map(|scaler| scaler.kept()) {
             counts.push(usize::from(tensor.is_some()));
             fresh.extend(tensor.and_then(|tensor| add_fresh(&mut found, tensor)));

@@ -27,6 +27,13 @@ pub enum Action {
         /// The model.
         model: usize,
     },
+    /// `deepspeed.initialize`: the engine moves the model to the GPU and spreads the optimizer.
+    CreateEngine {
+        /// The model.
+        model: usize,
+        /// The optimizer.
+        optimizer: usize,
+    },
     /// Whether backward passes from now on reduce gradients over the ranks.
     SetReduces {
         /// The model.
@@ -147,6 +154,9 @@ impl fmt::Display for Action {
             Action::Replicate { model } => write!(formatter, "replicate model {model}"),
             Action::Shard { model } => write!(formatter, "shard model {model}"),
             Action::SplitLayers { model } => write!(formatter, "split layers of model {model}"),
+            Action::CreateEngine { model, optimizer } => {
+                write!(formatter, "create engine of model {model} and optimizer {optimizer}")
+            }
             Action::SetReduces { model, reduces: true } => write!(formatter, "reduce gradients of model {model}"),
             Action::SetReduces { model, .. } => write!(formatter, "do not reduce gradients of model {model}"),
             Action::MoveInputs { pass, micro_batches: 1 } => write!(formatter, "move inputs of pass {pass}"),

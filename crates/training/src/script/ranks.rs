@@ -17,6 +17,40 @@ pub enum Parallel {
     Sharded(Sharded),
     /// Each rank has columns or rows of the linear layers: `parallelize_module`.
     Tensor(TensorParallel),
+    /// Each rank has the whole model and updates a part of it: DeepSpeed's ZeRO.
+    DeepSpeed(DeepSpeed),
+}
+
+/// The settings of DeepSpeed's ZeRO.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct DeepSpeed {
+    /// How many ranks there are.
+    pub world: u32,
+    /// What is split over them.
+    pub stage: ZeroStage,
+    /// `reduce_bucket_size`, in elements.
+    pub bucket: i64,
+    /// `overlap_comm`: gradients are reduced while others are computed.
+    pub overlaps: bool,
+}
+
+/// A stage of ZeRO: what is split over the ranks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ZeroStage {
+    /// The optimizer's state.
+    One,
+    /// Gradients, too.
+    Two,
+}
+
+impl ZeroStage {
+    /// Its number.
+    pub fn number(self) -> u32 {
+        match self {
+            ZeroStage::One => 1,
+            ZeroStage::Two => 2,
+        }
+    }
 }
 
 /// The settings of tensor parallelism.
@@ -110,6 +144,7 @@ impl Parallel {
             Parallel::Replicated(settings) => settings.world,
             Parallel::Sharded(settings) => settings.shards * settings.replicas,
             Parallel::Tensor(settings) => settings.world,
+            Parallel::DeepSpeed(settings) => settings.world,
         }
     }
 
@@ -128,6 +163,7 @@ impl Parallel {
             Parallel::Replicated(settings) => settings.skips_sync,
             Parallel::Sharded(settings) => settings.skips_sync,
             Parallel::Tensor(_) => false,
+            Parallel::DeepSpeed(settings) => settings.stage == ZeroStage::One,
         }
     }
 
@@ -138,7 +174,7 @@ impl Parallel {
     pub fn resize(&self, bound: &mut Bound<'_>) -> Result<(), SplitError> {
         match self {
             Parallel::Tensor(settings) => split(bound, settings.world),
-            Parallel::None | Parallel::Replicated(_) | Parallel::Sharded(_) => Ok(()),
+            Parallel::None | Parallel::Replicated(_) | Parallel::Sharded(_) | Parallel::DeepSpeed(_) => Ok(()),
         }
     }
 }

@@ -73,14 +73,18 @@ fn actions(settings: &Loop, is_training: bool, scaler: Option<usize>, optimizers
         Parallel::Replicated(_) => vec![Action::MoveModel { model: ONLY }, Action::Replicate { model: ONLY }],
         Parallel::Sharded(_) => vec![Action::Shard { model: ONLY }],
         Parallel::Tensor(_) => vec![Action::SplitLayers { model: ONLY }],
+        Parallel::DeepSpeed(_) => vec![Action::CreateEngine { model: ONLY, optimizer: ONLY }],
     };
+    let has_engine = matches!(settings.parallel, Parallel::DeepSpeed(_));
     if !settings.has_fresh_inputs {
         let all = settings.accumulate.max(1) + settings.skipped_micro_batches;
         let micro_batches = if settings.holds_whole_batch { all } else { 1 };
         actions.push(Action::MoveInputs { pass: ONLY, micro_batches });
     }
     if is_training {
-        actions.extend((0..optimizers).map(|optimizer| Action::CreateOptimizer { optimizer }));
+        if !has_engine {
+            actions.extend((0..optimizers).map(|optimizer| Action::CreateOptimizer { optimizer }));
+        }
         if settings.averages_weights {
             actions.push(Action::CreateAverage { model: ONLY });
         }
@@ -105,23 +109,28 @@ fn training_step(settings: &Loop, scaler: Option<usize>, optimizers: usize) -> V
     let sets_to_none = settings.sets_to_none;
     let zero_grad = optimizers.clone().map(|optimizer| Action::ZeroGrad { optimizer, sets_to_none });
     let mut actions = vec![Action::BeginStep];
-    if settings.zero_grad == ZeroGrad::BeforeForward {
+    // DeepSpeed's engine counts micro-batches, divides the loss, frees gradients and clips them itself.
+    let has_engine = matches!(settings.parallel, Parallel::DeepSpeed(_));
+    if settings.zero_grad == ZeroGrad::BeforeForward && !has_engine {
         actions.extend(zero_grad.clone());
     }
     for micro_batch in 0..settings.accumulate.max(1) {
         actions.push(Action::BeginMicroBatch);
-        if settings.parallel.skips_sync() && settings.accumulate > 1 {
+        if (settings.parallel.skips_sync() || has_engine) && settings.accumulate > 1 {
             actions.push(Action::SetReduces { model: ONLY, reduces: micro_batch + 1 == settings.accumulate });
         }
         if settings.has_fresh_inputs {
             actions.push(Action::MoveInputs { pass: ONLY, micro_batches: 1 });
         }
-        actions.push(Action::Forward { pass: ONLY, divides_loss: settings.accumulate > 1 && !settings.adds_losses });
+        actions.push(Action::Forward {
+            pass: ONLY,
+            divides_loss: settings.accumulate > 1 && !settings.adds_losses && !has_engine,
+        });
         actions.push(Action::EndPhase(Phase::Forward));
         if settings.releases_outputs {
             actions.push(Action::Release { pass: ONLY, name: Name::Outputs });
         }
-        if settings.zero_grad == ZeroGrad::BeforeBackward && micro_batch == 0 {
+        if settings.zero_grad == ZeroGrad::BeforeBackward && micro_batch == 0 && !has_engine {
             actions.extend(zero_grad.clone());
         }
         actions.push(Action::Backward { pass: ONLY, scaler });
@@ -131,7 +140,7 @@ fn training_step(settings: &Loop, scaler: Option<usize>, optimizers: usize) -> V
         actions.push(Action::EndPhase(Phase::Backward));
         actions.push(Action::EndMicroBatch);
     }
-    if settings.clips_gradients {
+    if settings.clips_gradients && !has_engine {
         if let Some(scaler) = scaler {
             actions.extend(optimizers.clone().map(|optimizer| Action::Unscale { scaler, optimizer }));
         }

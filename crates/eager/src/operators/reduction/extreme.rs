@@ -12,11 +12,6 @@ use crate::operators::indexing::sorted;
 use crate::operators::pointwise::elementwise;
 use crate::operators::view::reshaped;
 
-/// Partial results are elements.
-pub(in crate::operators) fn largest(dtype: Dtype) -> Reduction {
-    Reduction { partial_bytes: dtype.bytes() as i64, input_vector: 4, max_threads: 512 }
-}
-
 /// Partial results are elements with their places.
 pub(in crate::operators) const PLACED: Reduction = Reduction { partial_bytes: 16, input_vector: 4, max_threads: 512 };
 
@@ -57,7 +52,7 @@ impl Backward for Shared {
 
 pub(super) fn values(context: &mut Context, call: &Call<'_>, over: &Over, is_whole: bool) -> Outcome {
     let source = call.tensor(0)?;
-    let result = reduced(context, source, over, source.dtype(), largest(source.dtype()));
+    let result = reduced(context, source, over, source.dtype(), Reduction::comparing(source.dtype()));
     let kept = result.detach();
     let edge = context.record(
         &[Some(source)],

@@ -11,7 +11,7 @@ mod sum;
 use super::facts::*;
 use over::Over;
 
-pub(super) use extreme::{PLACED, largest};
+pub(super) use extreme::PLACED;
 pub(super) use scan::running_sum;
 pub(super) use sum::{any_of, mean};
 

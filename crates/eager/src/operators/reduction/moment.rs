@@ -326,7 +326,7 @@ pub(super) fn logsumexp(context: &mut Context, call: &Call<'_>) -> Outcome {
     if !dtype.is_differentiable() {
         return Err(Unmodelled);
     }
-    let largest = reduced(context, source, &over.keeping(), dtype, super::extreme::largest(dtype));
+    let largest = reduced(context, source, &over.keeping(), dtype, Reduction::comparing(dtype));
     let absolute = elementwise(context, &[&largest], dtype);
     let is_infinite = elementwise(context, &[&absolute], Dtype::Bool);
     drop(is_infinite);

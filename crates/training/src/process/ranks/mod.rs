@@ -6,6 +6,7 @@
 
 mod buckets;
 mod copies;
+mod deepspeed;
 mod group;
 mod replica;
 mod sharding;
@@ -19,6 +20,7 @@ use std::rc::Rc;
 use vramfit_eager::autograd::{Context, Tensor};
 use vramfit_eager::forward::ModuleHooks;
 
+pub(super) use deepspeed::Engine;
 pub(super) use replica::Replica;
 pub(super) use sharding::{shard, sharded_modules};
 use shards::Shards;
@@ -34,6 +36,8 @@ pub(crate) enum Rank {
     Shards(Rc<Shards>),
     /// Columns or rows of linear layers.
     Tensor(Rc<SplitLayers>),
+    /// All of it, in DeepSpeed's engine.
+    DeepSpeed(Rc<Engine>),
 }
 
 impl Rank {
@@ -43,6 +47,7 @@ impl Rank {
             Rank::Replica(replica) => replica.set_reduces(reduces),
             Rank::Shards(shards) => shards.set_reduces(reduces),
             Rank::Tensor(_) => {}
+            Rank::DeepSpeed(engine) => engine.set_last(reduces),
         }
     }
 
@@ -58,7 +63,7 @@ impl Rank {
         match self {
             Rank::Replica(replica) => replica.after_backward(),
             Rank::Shards(shards) => shards.after_backward(context),
-            Rank::Tensor(_) => {}
+            Rank::Tensor(_) | Rank::DeepSpeed(_) => {}
         }
     }
 
@@ -68,13 +73,14 @@ impl Rank {
             Rank::Replica(replica) => replica.output_hooks(),
             Rank::Shards(shards) => Some(Rc::<Shards>::clone(shards)),
             Rank::Tensor(layers) => Some(Rc::<SplitLayers>::clone(layers)),
+            Rank::DeepSpeed(_) => None,
         }
     }
 
     /// The hooks on modules where a checkpointed region runs again: those within the region.
     pub fn hooks_again(&self) -> Option<Rc<dyn ModuleHooks>> {
         match self {
-            Rank::Replica(_) | Rank::Shards(_) => None,
+            Rank::Replica(_) | Rank::Shards(_) | Rank::DeepSpeed(_) => None,
             Rank::Tensor(_) => self.module_hooks(),
         }
     }
@@ -85,6 +91,15 @@ impl Rank {
             Rank::Replica(replica) => replica.each_tensor(look),
             Rank::Shards(shards) => shards.each_tensor(look),
             Rank::Tensor(_) => {}
+            Rank::DeepSpeed(engine) => engine.each_tensor(look),
+        }
+    }
+
+    /// The tensors that each step makes again.
+    pub fn fresh(&self) -> Vec<Tensor> {
+        match self {
+            Rank::Replica(_) | Rank::Shards(_) | Rank::Tensor(_) => Vec::new(),
+            Rank::DeepSpeed(engine) => engine.fresh(),
         }
     }
 
@@ -92,7 +107,7 @@ impl Rank {
     pub fn is_settled(&self) -> bool {
         match self {
             Rank::Replica(replica) => replica.is_settled(),
-            Rank::Shards(_) | Rank::Tensor(_) => true,
+            Rank::Shards(_) | Rank::Tensor(_) | Rank::DeepSpeed(_) => true,
         }
     }
 }

@@ -35,6 +35,13 @@ impl Traffic {
                     trained.map(|weight| elements(bound, weight) * bound.tensor(weight.tensor).dtype.bytes()).sum();
                 Traffic { all_reduce: 2 * sent(bytes, replicated.world) * reductions, ..Traffic::default() }
             }
+            Parallel::DeepSpeed(zero) => {
+                let trained = bound.model.parameters.iter().filter(|weight| weight.requires_grad);
+                let bytes: u64 =
+                    trained.map(|weight| elements(bound, weight) * bound.tensor(weight.tensor).dtype.bytes()).sum();
+                let all_gather = sent(bytes, zero.world);
+                Traffic { all_gather, all_reduce: 2 * sent(bytes, zero.world) * reductions, ..Traffic::default() }
+            }
             Parallel::Tensor(split) => of_split_layers(bound, split.world, u64::from(settings.accumulate.max(1))),
             Parallel::Sharded(sharded) => of_shards(bound, sharded, u64::from(settings.accumulate.max(1)), reductions),
         }

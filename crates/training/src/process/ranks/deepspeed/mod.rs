@@ -1,0 +1,135 @@
+//! DeepSpeed's engine with ZeRO stage 1 or 2, as `runtime/engine.py` and `runtime/zero/stage_1_and_2.py` of DeepSpeed 0.19 have it.
+//!
+//! The weights are views of one flat tensor, of which each rank updates a part: it has the part's master weights in single
+//! precision and the optimizer's state for them. Gradients are copied into a bucket and reduced when it is full.
+
+mod partition;
+mod reduction;
+mod scalars;
+mod update;
+
+use std::cell::RefCell;
+use std::rc::Rc;
+
+use vramfit_eager::autograd::engine::GradientHook;
+use vramfit_eager::autograd::{Context, Tensor};
+use vramfit_eager::memory::Category;
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::layout::Layout;
+
+use super::super::moves::Tensors;
+use crate::optimizer::Parameter;
+use crate::script::DeepSpeed;
+use partition::Partitions;
+use reduction::Reduction;
+
+/// The engine of a model.
+pub(crate) struct Engine {
+    settings: DeepSpeed,
+    /// The weights that are trained, by the number that hooks are called with.
+    weights: Vec<(usize, Parameter)>,
+    partitions: Partitions,
+    /// The type of the weights.
+    dtype: Dtype,
+    /// The master weights of this rank's part.
+    master: Parameter,
+    reduction: RefCell<Reduction>,
+    /// The norm of the gradients of the last update.
+    norm: RefCell<Option<Tensor>>,
+}
+
+impl Engine {
+    /// `deepspeed.initialize`, once the model has been moved to the GPU: its weights become views of a flat tensor.
+    pub fn new(
+        context: &mut Context,
+        settings: DeepSpeed,
+        parameters: &mut [Parameter],
+        tensors: &mut Tensors,
+        ids: &[usize],
+    ) -> Option<Engine> {
+        let trained: Vec<usize> =
+            (0..parameters.len()).filter(|&number| parameters[number].tensor.requires_grad()).collect();
+        let elements = |&number: &usize| parameters[number].tensor.layout().elements();
+        let partitions = Partitions::new(trained.iter().map(elements).collect(), settings.world);
+        let dtype = parameters[*trained.first()?].tensor.dtype();
+        flatten(context, parameters, tensors, &trained, ids, &partitions);
+        context.memory().borrow_mut().set_category(Category::Optimizer);
+        let part = |context: &Context, dtype| context.empty_contiguous(dtype, &[partitions.size]);
+        let copy = part(context, dtype);
+        let master = if dtype == Dtype::Float32 { copy.clone() } else { part(context, Dtype::Float32) };
+        drop(copy);
+        // The constructor gives the master weights a gradient and takes it away again.
+        drop(part(context, Dtype::Float32));
+        let weights = trained.into_iter().map(|number| (number, parameters[number].clone())).collect();
+        let master = Parameter { tensor: master, gradient: Rc::default() };
+        let (reduction, norm) = (RefCell::default(), RefCell::default());
+        Some(Engine { settings, weights, partitions, dtype, master, reduction, norm })
+    }
+
+    /// What the optimizer updates.
+    pub fn master(&self) -> &Parameter {
+        &self.master
+    }
+
+    /// Whether the next backward pass is the last of its step.
+    pub fn set_last(&self, is_last: bool) {
+        self.reduction.borrow_mut().more_follow = !is_last;
+    }
+
+    /// The hook that is called when a weight has its gradient.
+    pub fn hook(self: &Rc<Self>) -> GradientHook {
+        let engine = Rc::clone(self);
+        GradientHook(Rc::new(move |context: &mut Context, leaf: u32| {
+            if let Ok(weight) = engine.weights.binary_search_by_key(&(leaf as usize), |(number, _)| *number) {
+                engine.gradient_is_ready(context, weight);
+            }
+        }))
+    }
+
+    /// Calls `look` with all memory that stays from step to step.
+    pub fn each_tensor(&self, mut look: impl FnMut(&Tensor)) {
+        look(&self.master.tensor);
+    }
+
+    /// What later steps make again.
+    pub fn fresh(&self) -> Vec<Tensor> {
+        let mut fresh = self.reduction.borrow().held();
+        fresh.extend(self.norm.borrow().clone());
+        fresh
+    }
+
+    fn gradient(&self, weight: usize) -> &RefCell<Option<Tensor>> {
+        &self.weights[weight].1.gradient
+    }
+}
+
+/// `flatten_dense_tensors_aligned`: a flat copy, of which the weights become views.
+fn flatten(
+    context: &mut Context,
+    parameters: &mut [Parameter],
+    tensors: &mut Tensors,
+    trained: &[usize],
+    ids: &[usize],
+    partitions: &Partitions,
+) {
+    let Some(dtype) = trained.first().map(|&number| parameters[number].tensor.dtype()) else { return };
+    context.memory().borrow_mut().set_category(Category::Parameters);
+    let padding = (partitions.padding > 0).then(|| context.empty_contiguous(dtype, &[partitions.padding]));
+    let copies: Vec<Tensor> = trained
+        .iter()
+        .filter(|&&number| !parameters[number].tensor.layout().is_contiguous())
+        .map(|&number| context.contiguous(&parameters[number].tensor.detach()))
+        .collect();
+    let flat = match trained {
+        [only] if padding.is_none() => parameters[*only].tensor.detach(),
+        _ => context.empty(Layout::contiguous(dtype, &[partitions.total()])),
+    };
+    drop(copies);
+    drop(padding);
+    for &number in trained {
+        let weight = &parameters[number].tensor;
+        let view = flat.unsafe_view(Layout::contiguous(dtype, weight.shape())).with_edge(weight.edge().cloned());
+        tensors[ids[number]] = Some(view.clone());
+        parameters[number].tensor = view;
+    }
+}

@@ -1,0 +1,148 @@
+//! The small tensors of an update: norms of gradients, and whether they are finite.
+
+use vramfit_eager::autograd::{Context, Tensor};
+use vramfit_eager::kernels::reduce::Reduction;
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::layout::Layout;
+
+fn scalar(context: &Context, dtype: Dtype) -> Tensor {
+    context.empty_contiguous(dtype, &[])
+}
+
+/// `torch.isfinite` of a single number: neither unlike itself nor infinite.
+fn is_finite(context: &Context, number: &Tensor) -> Tensor {
+    let absolute = context.empty(number.shared_layout());
+    let is_no_infinity = scalar(context, Dtype::Bool);
+    let is_itself = scalar(context, Dtype::Bool);
+    let both = scalar(context, Dtype::Bool);
+    drop(is_itself);
+    drop(is_no_infinity);
+    drop(absolute);
+    both
+}
+
+/// `has_inf_or_nan`: looks at the largest and the smallest element.
+fn has_inf_or_nan(context: &Context, gradient: &Tensor) -> Tensor {
+    let dtype = gradient.dtype();
+    let is_extreme_finite = || {
+        let found = context.reduce(gradient, &[], false, dtype, Reduction::comparing(dtype));
+        is_finite(context, &found)
+    };
+    let (largest, smallest) = (is_extreme_finite(), is_extreme_finite());
+    let both = scalar(context, Dtype::Bool);
+    drop(largest);
+    drop(smallest);
+    let is_invalid = scalar(context, Dtype::Bool);
+    drop(both);
+    is_invalid
+}
+
+/// `has_overflow`.
+pub(super) fn check_overflow(context: &Context, gradients: &[Tensor]) {
+    let count = context.empty_contiguous(Dtype::Float32, &[1]);
+    for gradient in gradients {
+        drop(has_inf_or_nan(context, gradient));
+    }
+    let overflow = scalar(context, Dtype::Bool);
+    drop(count);
+    let reduced = scalar(context, Dtype::Uint8);
+    drop(overflow);
+    drop(reduced);
+}
+
+/// `scaled_global_norm`: each gradient is copied to double precision.
+pub(super) fn global_norm(context: &Context, gradients: &[Tensor]) -> Tensor {
+    let norms: Vec<Tensor> = gradients
+        .iter()
+        .map(|gradient| {
+            let copy = context.empty(gradient.like(Dtype::Float64));
+            norm(context, &copy)
+        })
+        .collect();
+    let stacked = context.empty_contiguous(Dtype::Float64, &[norms.len() as i64]);
+    let powers = context.empty(stacked.shared_layout());
+    drop(stacked);
+    let sum = context.sum(&powers, &[], false, Dtype::Float64);
+    drop(powers);
+    let total = scalar(context, Dtype::Float32);
+    drop(sum);
+    let root = scalar(context, Dtype::Float32);
+    drop(total);
+    mask_invalid(context);
+    norms.into_iter().rev().for_each(drop);
+    let combined = combine(context, &root);
+    drop(root);
+    combined
+}
+
+fn norm(context: &Context, tensor: &Tensor) -> Tensor {
+    let dtype = tensor.dtype();
+    context.reduce(tensor, &[], false, dtype, Reduction::summing(dtype))
+}
+
+/// `mask_nan_or_inf_with_val_inplace`.
+fn mask_invalid(context: &Context) {
+    let absolute = scalar(context, Dtype::Float32);
+    let is_infinite = scalar(context, Dtype::Bool);
+    drop(absolute);
+    let is_no_number = scalar(context, Dtype::Bool);
+    let either = scalar(context, Dtype::Bool);
+    let error = scalar(context, Dtype::Float32);
+    drop(is_infinite);
+    drop(is_no_number);
+    drop(either);
+    drop(error);
+}
+
+/// `(~isfinite(norm) | (norm < 0)).any()`.
+fn is_any_invalid(context: &Context, norm: &Tensor) -> Tensor {
+    let is_finite = is_finite(context, norm);
+    let is_not_finite = scalar(context, Dtype::Bool);
+    drop(is_finite);
+    let is_negative = scalar(context, Dtype::Bool);
+    let either = scalar(context, Dtype::Bool);
+    drop(is_not_finite);
+    drop(is_negative);
+    let any = scalar(context, Dtype::Bool);
+    drop(either);
+    any
+}
+
+/// `combine_grad_norm_groups`, of one group.
+fn combine(context: &Context, norm_of_group: &Tensor) -> Tensor {
+    let stacked = context.empty(Layout::contiguous(norm_of_group.dtype(), &[1]));
+    let is_invalid = is_any_invalid(context, &stacked);
+    let combined = norm(context, &stacked);
+    let infinity = scalar(context, Dtype::Float32);
+    let chosen = scalar(context, Dtype::Float32);
+    drop(infinity);
+    drop(stacked);
+    drop(is_invalid);
+    drop(combined);
+    chosen
+}
+
+/// `is_invalid_grad_norm`.
+pub(super) fn check_norm(context: &Context, norm: &Tensor) {
+    drop(is_any_invalid(context, norm));
+}
+
+/// `unscale_and_clip_grads`.
+pub(super) fn clip(context: &Context, norm: &Tensor) {
+    check_norm(context, norm);
+    let number = || scalar(context, Dtype::Float32);
+    let unscaled = number();
+    let sum = number();
+    drop(unscaled);
+    let quotient = number();
+    drop(sum);
+    let clipped = number();
+    drop(quotient);
+    let combined = number();
+    let reciprocal = number();
+    let factor = number();
+    drop(reciprocal);
+    drop(factor);
+    drop(combined);
+    drop(clipped);
+}

@@ -1,0 +1,39 @@
+//! The engine's update of this rank's part.
+
+use vramfit_eager::autograd::Context;
+use vramfit_eager::memory::Category;
+use vramfit_graph::dtype::Dtype;
+
+use super::Engine;
+use super::scalars::{check_norm, check_overflow, clip, global_norm};
+use crate::optimizer::Optimizer;
+
+impl Engine {
+    /// `step`: gradients are clipped by default, and copied to the type of the master weights.
+    pub fn update(&self, context: &mut Context, optimizer: &mut Optimizer) {
+        context.memory().borrow_mut().set_category(Category::Temporary);
+        let mut gradients = std::mem::take(&mut self.reduction.borrow_mut().averaged);
+        if self.dtype != Dtype::Float32 {
+            check_overflow(context, &gradients);
+        }
+        let norm = global_norm(context, &gradients[..self.partitions.first().count()]);
+        check_norm(context, &norm);
+        let before = self.norm.replace(Some(context.empty(norm.shared_layout())));
+        context.memory().borrow_mut().set_category(Category::Gradients);
+        let part = |context: &Context, dtype| context.empty_contiguous(dtype, &[self.partitions.size]);
+        let flat = match &*gradients {
+            [only] => only.clone(),
+            _ => part(context, self.dtype),
+        };
+        let gradient = if self.dtype == Dtype::Float32 { flat.clone() } else { part(context, Dtype::Float32) };
+        drop(flat);
+        self.master.gradient.replace(Some(gradient));
+        gradients.clear();
+        context.memory().borrow_mut().set_category(Category::Temporary);
+        clip(context, &norm);
+        optimizer.step(context, std::slice::from_ref(&self.master));
+        self.master.gradient.take();
+        drop(norm);
+        drop(before);
+    }
+}
