@@ -32,6 +32,8 @@ pub struct DeepSpeed {
     pub bucket: i64,
     /// `overlap_comm`: gradients are reduced while others are computed.
     pub overlaps: bool,
+    /// `offload_optimizer`: master weights, their gradients and the optimizer's state are on the CPU.
+    pub offloads_optimizer: bool,
 }
 
 /// A stage of ZeRO: what is split over the ranks.

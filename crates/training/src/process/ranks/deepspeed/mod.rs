@@ -31,8 +31,10 @@ pub(crate) struct Engine {
     partitions: Partitions,
     /// The type of the weights.
     dtype: Dtype,
-    /// The master weights of this rank's part.
+    /// The master weights of this rank's part; on the CPU with its optimizer.
     master: Parameter,
+    /// With the optimizer on the CPU: where gradients come back from there to be added to.
+    staging: Option<Tensor>,
     reduction: RefCell<Reduction>,
     /// The norm of the gradients of the last update.
     norm: RefCell<Option<Tensor>>,
@@ -49,21 +51,30 @@ impl Engine {
     ) -> Option<Engine> {
         let trained: Vec<usize> =
             (0..parameters.len()).filter(|&number| parameters[number].tensor.requires_grad()).collect();
-        let elements = |&number: &usize| parameters[number].tensor.layout().elements();
-        let partitions = Partitions::new(trained.iter().map(elements).collect(), settings.world);
+        let sizes: Vec<i64> = trained.iter().map(|&number| parameters[number].tensor.layout().elements()).collect();
+        let largest = sizes.iter().copied().max()?;
+        let partitions = Partitions::new(sizes, settings.world);
         let dtype = parameters[*trained.first()?].tensor.dtype();
         flatten(context, parameters, tensors, &trained, ids, &partitions);
         context.memory().borrow_mut().set_category(Category::Optimizer);
         let part = |context: &Context, dtype| context.empty_contiguous(dtype, &[partitions.size]);
         let copy = part(context, dtype);
-        let master = if dtype == Dtype::Float32 { copy.clone() } else { part(context, Dtype::Float32) };
-        drop(copy);
-        // The constructor gives the master weights a gradient and takes it away again.
-        drop(part(context, Dtype::Float32));
+        let (master, staging) = if settings.offloads_optimizer {
+            drop(copy);
+            let master = Tensor::on_host(Layout::contiguous(Dtype::Float32, &[partitions.size]));
+            context.memory().borrow_mut().set_category(Category::Gradients);
+            (master, Some(context.empty_contiguous(dtype, &[largest])))
+        } else {
+            let master = if dtype == Dtype::Float32 { copy.clone() } else { part(context, Dtype::Float32) };
+            drop(copy);
+            // The constructor gives the master weights a gradient and takes it away again.
+            drop(part(context, Dtype::Float32));
+            (master, None)
+        };
         let weights = trained.into_iter().map(|number| (number, parameters[number].clone())).collect();
         let master = Parameter { tensor: master, gradient: Rc::default() };
         let (reduction, norm) = (RefCell::default(), RefCell::default());
-        Some(Engine { settings, weights, partitions, dtype, master, reduction, norm })
+        Some(Engine { settings, weights, partitions, dtype, master, staging, reduction, norm })
     }
 
     /// What the optimizer updates.
@@ -89,6 +100,7 @@ impl Engine {
     /// Calls `look` with all memory that stays from step to step.
     pub fn each_tensor(&self, mut look: impl FnMut(&Tensor)) {
         look(&self.master.tensor);
+        self.staging.iter().for_each(look);
     }
 
     /// What later steps make again.

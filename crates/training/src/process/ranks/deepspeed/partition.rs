@@ -46,6 +46,11 @@ impl Partitions {
         (0..self.sizes.len()).filter(|&weight| self.is_first(weight))
     }
 
+    /// How many of a weight's elements the first rank updates.
+    pub fn elements_in_first(&self, weight: usize) -> i64 {
+        self.sizes[weight].min(self.size - self.starts[weight])
+    }
+
     /// Elements of the weights of which the first rank updates any, the rest of the last one included.
     pub fn first_elements(&self) -> i64 {
         self.first().map(|weight| self.sizes[weight]).sum()

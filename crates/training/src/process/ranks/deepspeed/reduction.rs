@@ -2,9 +2,11 @@
 
 use vramfit_eager::autograd::{Context, Tensor};
 use vramfit_eager::memory::{Category, Stream};
+use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
 use super::Engine;
+use super::scalars::{has_inf_or_nan, norm_of};
 use crate::script::ZeroStage;
 
 /// The bucket, and the gradients of this rank's part.
@@ -26,12 +28,20 @@ pub(super) struct Reduction {
     accumulated: Option<Vec<Tensor>>,
     /// Those that the update takes.
     pub averaged: Vec<Tensor>,
+    /// With the optimizer on the CPU: the norms of the gradients that have gone there.
+    pub norms: Vec<Tensor>,
 }
 
 impl Reduction {
     /// What is held between backward passes.
     pub fn held(&self) -> Vec<Tensor> {
-        self.buffers.iter().chain(self.accumulated.iter().flatten()).chain(&self.averaged).cloned().collect()
+        self.buffers
+            .iter()
+            .chain(self.accumulated.iter().flatten())
+            .chain(&self.averaged)
+            .chain(&self.norms)
+            .cloned()
+            .collect()
     }
 }
 
@@ -72,6 +82,11 @@ impl Engine {
         if elements <= self.settings.bucket {
             let view = reduction.buffers[reduction.turn].unsafe_view(gradient.shared_layout());
             self.gradient(weight).replace(Some(view));
+        } else if self.settings.offloads_optimizer {
+            drop(gradient);
+            context.memory().borrow_mut().set_category(Category::Gradients);
+            let copy = self.gradient(weight).borrow().as_ref().map(|it| context.empty(it.shared_layout()));
+            self.gradient(weight).replace(copy);
         }
         reduction.elements += elements;
         reduction.weights.push(weight);
@@ -97,7 +112,9 @@ impl Engine {
         }
         send(&message);
         for weight in std::mem::take(&mut reduction.weights) {
-            if self.partitions.is_first(weight) {
+            if self.partitions.is_first(weight) && self.settings.offloads_optimizer {
+                self.offload(context, reduction, weight);
+            } else if self.partitions.is_first(weight) {
                 self.collect(context, reduction, weight);
             } else if self.settings.stage == ZeroStage::Two {
                 self.gradient(weight).take();
@@ -117,6 +134,23 @@ impl Engine {
         self.gradient(weight).replace(Some(collected.unsafe_view(layout)));
     }
 
+    /// `copy_grads_in_partition` with the optimizer on the CPU: the last micro-batch's gradients leave the GPU in single precision.
+    fn offload(&self, context: &Context, reduction: &mut Reduction, weight: usize) {
+        if reduction.more_follow {
+            return;
+        }
+        let Some(gradient) = self.gradient(weight).borrow().clone() else { return };
+        context.memory().borrow_mut().set_category(Category::Temporary);
+        let part = Layout::contiguous(self.dtype, &[self.partitions.elements_in_first(weight)]);
+        reduction.norms.push(norm_of(context, &gradient.unsafe_view(part.clone())));
+        drop(has_inf_or_nan(context, &gradient));
+        if self.dtype != Dtype::Float32 {
+            drop(context.empty(part.with_dtype(Dtype::Float32)));
+        }
+        drop(gradient);
+        self.gradient(weight).take();
+    }
+
     /// `allreduce_gradients`, after each backward pass.
     pub fn after_backward(&self, context: &Context) {
         let mut reduction = self.reduction.borrow_mut();
@@ -130,6 +164,9 @@ impl Engine {
             }
         }
         self.reduce(context, reduction);
+        if self.settings.offloads_optimizer {
+            return self.release(reduction);
+        }
         context.memory().borrow_mut().set_category(Category::Gradients);
         let zeros = |weight: usize| context.empty(self.weights[weight].1.tensor.shared_layout());
         let new: Vec<Tensor> = self
@@ -148,12 +185,17 @@ impl Engine {
         if !reduction.more_follow {
             reduction.averaged = self.flat_part(context, reduction.accumulated.take().unwrap_or_default());
         }
+        self.release(reduction);
+        drop(added);
+    }
+
+    /// Frees the bucket and what is left of the gradients.
+    fn release(&self, reduction: &mut Reduction) {
         reduction.buffers.clear();
         reduction.collected = None;
         for (_, weight) in &self.weights {
             weight.gradient.take();
         }
-        drop(added);
     }
 
     /// `get_flat_partition`: the last gradient only as far as it belongs to this rank, and zeros where all do not fill the part.

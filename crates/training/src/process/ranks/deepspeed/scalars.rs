@@ -22,7 +22,7 @@ fn is_finite(context: &Context, number: &Tensor) -> Tensor {
 }
 
 /// `has_inf_or_nan`: looks at the largest and the smallest element.
-fn has_inf_or_nan(context: &Context, gradient: &Tensor) -> Tensor {
+pub(super) fn has_inf_or_nan(context: &Context, gradient: &Tensor) -> Tensor {
     let dtype = gradient.dtype();
     let is_extreme_finite = || {
         let found = context.reduce(gradient, &[], false, dtype, Reduction::comparing(dtype));
@@ -52,13 +52,7 @@ pub(super) fn check_overflow(context: &Context, gradients: &[Tensor]) {
 
 /// `scaled_global_norm`: each gradient is copied to double precision.
 pub(super) fn global_norm(context: &Context, gradients: &[Tensor]) -> Tensor {
-    let norms: Vec<Tensor> = gradients
-        .iter()
-        .map(|gradient| {
-            let copy = context.empty(gradient.like(Dtype::Float64));
-            norm(context, &copy)
-        })
-        .collect();
+    let norms: Vec<Tensor> = gradients.iter().map(|gradient| norm_of(context, gradient)).collect();
     let stacked = context.empty_contiguous(Dtype::Float64, &[norms.len() as i64]);
     let powers = context.empty(stacked.shared_layout());
     drop(stacked);
@@ -73,6 +67,12 @@ pub(super) fn global_norm(context: &Context, gradients: &[Tensor]) -> Tensor {
     let combined = combine(context, &root);
     drop(root);
     combined
+}
+
+/// A gradient's norm, in double precision.
+pub(super) fn norm_of(context: &Context, gradient: &Tensor) -> Tensor {
+    let copy = context.empty(gradient.like(Dtype::Float64));
+    norm(context, &copy)
 }
 
 fn norm(context: &Context, tensor: &Tensor) -> Tensor {

@@ -12,6 +12,9 @@ impl Engine {
     /// `step`: gradients are clipped by default, and copied to the type of the master weights.
     pub fn update(&self, context: &mut Context, optimizer: &mut Optimizer) {
         context.memory().borrow_mut().set_category(Category::Temporary);
+        if self.settings.offloads_optimizer {
+            return self.update_on_host(context);
+        }
         let mut gradients = std::mem::take(&mut self.reduction.borrow_mut().averaged);
         if self.dtype != Dtype::Float32 {
             check_overflow(context, &gradients);
@@ -35,5 +38,14 @@ impl Engine {
         self.master.gradient.take();
         drop(norm);
         drop(before);
+    }
+
+    /// `step` with the optimizer on the CPU: two numbers go over the ranks.
+    fn update_on_host(&self, context: &Context) {
+        if self.dtype != Dtype::Float32 {
+            drop(context.empty_contiguous(Dtype::Uint8, &[1]));
+        }
+        drop(context.empty_contiguous(Dtype::Float32, &[1]));
+        self.reduction.borrow_mut().norms.clear();
     }
 }
