@@ -11,6 +11,7 @@ CASES = {**table.CASES, **{case.name: case for module in (*_MODELS, memory, para
 # Drawn from the others.
 CASES.update({case.name: case for case in parallel.drawn(list(table.CASES.values()), MODELS)})
 CASES.update({case.name: case for case in parallel.drawn_split(list(CASES.values()), MODELS)})
+CASES.update({case.name: case for case in parallel.drawn_zero(list(table.CASES.values()), MODELS, (1, 2), "drawn-ds", 50, 25)})
 
 __all__ = ["ALONE", "CAPPED", "CASES", "Case", "DTYPES", "MODELS", "Model", "Tensor", "loss_function", "make_inputs"]
 

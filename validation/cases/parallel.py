@@ -177,10 +177,9 @@ def drawn_settings(draw, base, is_transformer):
     return settings
 
 
-def drawn(known, models, count=80, seed=23):
-    """Cases drawn at random from models and sizes that were measured on one GPU."""
-    draw = random.Random(seed)
-    plain = [
+def plain_cases(known, models):
+    """Cases on one GPU with nothing but a model, its sizes and types."""
+    return [
         case
         for case in known
         if models[case.model].part in (1, 2)
@@ -190,11 +189,43 @@ def drawn(known, models, count=80, seed=23):
         and case.dtype in ("fp32", "bf16")
         and case.amp in ("none", "bf16")
     ]
+
+
+def drawn(known, models, count=80, seed=23):
+    """Cases drawn at random from models and sizes that were measured on one GPU."""
+    draw = random.Random(seed)
+    plain = plain_cases(known, models)
     for number in range(count):
         base = draw.choice(plain)
         settings = drawn_settings(draw, base, "architecture" in models[base.model].arguments)
         kept = {"optimizer": "adamw", "optimizer_impl": "default", "optimizer_state": "gpu", "clip_grad": False, "set_to_none": True}
         yield replace(base, name=f"drawn-{number:02}", **{**kept, **settings})
+
+
+def drawn_zero(known, models, stages, prefix, count, seed):
+    """Cases of DeepSpeed drawn at random, from models and sizes that were measured on one GPU."""
+    draw = random.Random(seed)
+    plain = plain_cases(known, models)
+    for number in range(count):
+        base = draw.choice(plain)
+        is_transformer = "architecture" in models[base.model].arguments
+        yield Case(
+            f"{prefix}-{number:02}",
+            base.model,
+            base.batch,
+            base.seq,
+            parallel=f"deepspeed:{draw.choice(stages)}",
+            world=draw.choice(WORLDS),
+            dtype=draw.choice(("fp32", "bf16", "bf16", "fp16")) if is_transformer else base.dtype,
+            accumulate=draw.choice((1, 1, 1, 2, 3)),
+            checkpoint="blocks" if is_transformer and draw.random() < 0.25 else "none",
+            optimizer=draw.choice(("adamw", "adamw", "adamw", "sgd", "momentum", "adagrad")),
+            optimizer_impl=draw.choice(("default", "default", "default", "for-loop")),
+            optimizer_state=draw.choice(("gpu", "gpu", "gpu", "cpu")),
+            reduce_bucket_size=draw.choice((100_000, 2_000_000, 20_000_000, 200_000_000, 500_000_000)),
+            overlap_comm=draw.choice(("default", "default", "true", "false")),
+            inputs=draw.choice(("kept", "kept", "fresh")),
+        )
 
 
 # Models whose layers tensor parallelism splits by their names.

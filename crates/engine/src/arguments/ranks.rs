@@ -2,6 +2,8 @@
 
 use clap::Args;
 
+use vramfit_training::script::ZeroStage;
+
 use super::values::{CheckpointChoice, ModelDtype, parse_checkpoint};
 
 /// Help heading.
@@ -11,8 +13,8 @@ const RANKS: &str = "Several GPUs";
 #[derive(Args, Debug)]
 pub struct RankFlags {
     /// How the training is spread: none, ddp (DistributedDataParallel), zero1 (ddp with ZeroRedundancyOptimizer), fsdp2 (fully_shard),
-    /// hsdp:RxS (R replicas, each sharded over S GPUs), or tp (parallelize_module on the linear layers of attention and MLP). --batch is
-    /// that of one GPU.
+    /// hsdp:RxS (R replicas, each sharded over S GPUs), tp (parallelize_module on the linear layers of attention and MLP), or deepspeed:STAGE
+    /// (DeepSpeed's engine with ZeRO stage 1 or 2). --batch is that of one GPU.
     #[arg(long, value_name = "HOW", default_value = "none", value_parser = parse_parallel, help_heading = RANKS)]
     pub parallel: ParallelWay,
     /// How many GPUs there are.
@@ -42,6 +44,27 @@ pub struct RankFlags {
     /// With --accumulate, reduce gradients only in the last micro-batch [default: true for ddp and zero1, false for the others].
     #[arg(long, value_name = "BOOL", action = clap::ArgAction::Set, help_heading = RANKS)]
     pub no_sync: Option<bool>,
+    /// DeepSpeed's reduce_bucket_size, in elements, such as 5e8.
+    #[arg(long, value_name = "ELEMENTS", value_parser = parse_elements, help_heading = RANKS)]
+    pub reduce_bucket_size: Option<Elements>,
+    /// DeepSpeed's overlap_comm: reduce gradients while others are computed [default: false].
+    #[arg(long, value_name = "BOOL", action = clap::ArgAction::Set, help_heading = RANKS)]
+    pub overlap_comm: Option<bool>,
+}
+
+/// A number of elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Elements(pub i64);
+
+/// The most elements of a bucket: more than any GPU has memory for.
+const MOST_ELEMENTS: f64 = 1e12;
+
+/// Parses `--reduce-bucket-size`, written as DeepSpeed's configuration writes it.
+fn parse_elements(text: &str) -> Result<Elements, String> {
+    match text.replace('_', "").parse::<f64>() {
+        Ok(number) if number.fract() == 0.0 && (1.0..=MOST_ELEMENTS).contains(&number) => Ok(Elements(number as i64)),
+        _ => Err(format!("found `{text}`, needed a whole number of elements from 1 to 1e12, such as 5e8")),
+    }
 }
 
 /// The value of `--parallel`.
@@ -64,6 +87,8 @@ pub enum ParallelWay {
     },
     /// `parallelize_module`.
     Tp,
+    /// DeepSpeed's engine.
+    DeepSpeed(ZeroStage),
 }
 
 impl ParallelWay {
@@ -82,22 +107,23 @@ impl std::fmt::Display for ParallelWay {
             ParallelWay::Fsdp2 => formatter.write_str("fsdp2"),
             ParallelWay::Hsdp { replicas, shards } => write!(formatter, "hsdp:{replicas}x{shards}"),
             ParallelWay::Tp => formatter.write_str("tp"),
+            ParallelWay::DeepSpeed(stage) => write!(formatter, "deepspeed:{}", stage.number()),
         }
     }
 }
 
 /// Parses `--parallel`.
 fn parse_parallel(text: &str) -> Result<ParallelWay, String> {
-    let ways = "needed none, ddp, zero1, fsdp2, hsdp:RxS or tp";
+    let ways = "needed none, ddp, zero1, fsdp2, hsdp:RxS, tp, deepspeed:1 or deepspeed:2";
     match text {
         "none" => Ok(ParallelWay::None),
         "ddp" => Ok(ParallelWay::Ddp),
         "zero1" => Ok(ParallelWay::Zero1),
         "fsdp2" => Ok(ParallelWay::Fsdp2),
         "tp" => Ok(ParallelWay::Tp),
-        "deepspeed" | "deepspeed:1" | "deepspeed:2" | "deepspeed:3" => {
-            Err(format!("`{text}` is not simulated yet: {ways}"))
-        }
+        "deepspeed:1" => Ok(ParallelWay::DeepSpeed(ZeroStage::One)),
+        "deepspeed:2" => Ok(ParallelWay::DeepSpeed(ZeroStage::Two)),
+        "deepspeed:3" => Err(format!("`{text}` is not simulated: {ways}")),
         _ => {
             let sizes = text.strip_prefix("hsdp:").and_then(|sizes| sizes.split_once('x'));
             let numbers = sizes.and_then(|(replicas, shards)| Some((replicas.parse().ok()?, shards.parse().ok()?)));

@@ -3,9 +3,9 @@
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Model;
 use vramfit_training::optimizer::{Kind, Library};
-use vramfit_training::script::{AfterForward, Parallel, Replicated, Sharded, TensorParallel};
+use vramfit_training::script::{AfterForward, DeepSpeed, Parallel, Replicated, Sharded, TensorParallel};
 
-use crate::arguments::{AutocastDtype, ModelDtype, ParallelWay, RankFlags, Reshard, RunSettings, StateLocation};
+use crate::arguments::{AutocastDtype, ModeKind, ModelDtype, ParallelWay, RankFlags, Reshard, RunSettings, StateLocation};
 use vramfit_report::failure::Failure;
 
 /// How the training is spread.
@@ -30,6 +30,15 @@ pub fn parallel(options: &RunSettings) -> Result<Parallel, Failure> {
                 1 => Err(Failure::new("--parallel tp: found --world 1, needed at least 2 GPUs to split layers over")),
                 world => Ok(Parallel::Tensor(TensorParallel { world })),
             };
+        }
+        ParallelWay::DeepSpeed(stage) => {
+            return Ok(Parallel::DeepSpeed(DeepSpeed {
+                world: world(flags)?,
+                stage,
+                bucket: flags.reduce_bucket_size.map_or(DeepSpeed::BUCKET, |elements| elements.0),
+                overlaps: flags.overlap_comm.unwrap_or(false),
+                offloads_optimizer: options.optimizer_state == StateLocation::Cpu,
+            }));
         }
         ParallelWay::Fsdp2 => (1, world(flags)?),
         ParallelWay::Hsdp { replicas, shards } => {
@@ -99,16 +108,22 @@ fn refuse(options: &RunSettings) -> Result<(), Failure> {
     if let Some((flag, _)) = has_replica_flags.iter().find(|(_, is_given)| *is_given && !is_replica) {
         return needs(flag, "ddp or zero1");
     }
+    let is_deepspeed = matches!(way, ParallelWay::DeepSpeed(_));
+    let has_engine_flags =
+        [("--reduce-bucket-size", flags.reduce_bucket_size.is_some()), ("--overlap-comm", flags.overlap_comm.is_some())];
+    if let Some((flag, _)) = has_engine_flags.iter().find(|(_, is_given)| *is_given && !is_deepspeed) {
+        return needs(flag, "deepspeed:1 or deepspeed:2");
+    }
     if flags.static_graph && options.accumulate > 1 && flags.no_sync.unwrap_or(true) {
         let why = "found --accumulate, in whose first micro-batch PyTorch stops with an internal error under no_sync";
         return Err(Failure::new(format!("--static-graph: {why}; needed --no-sync false")));
     }
-    if flags.no_sync.is_some() && matches!(way, ParallelWay::None | ParallelWay::Tp) {
+    if flags.no_sync.is_some() && matches!(way, ParallelWay::None | ParallelWay::Tp | ParallelWay::DeepSpeed(_)) {
         return needs("--no-sync", "ddp, zero1, fsdp2 or hsdp:RxS");
     }
     if way == ParallelWay::None {
         return match flags.world {
-            Some(world @ 2..) => needs(&format!("--world {world}"), "ddp, zero1, fsdp2, hsdp:RxS or tp"),
+            Some(world @ 2..) => needs(&format!("--world {world}"), "ddp, zero1, fsdp2, hsdp:RxS, tp or deepspeed:STAGE"),
             _ => Ok(()),
         };
     }
@@ -119,7 +134,7 @@ fn refuse(options: &RunSettings) -> Result<(), Failure> {
     let not_simulated = [
         ("--quantize", options.at.fine_tuning.quantize.is_some()),
         ("--step-in-backward", options.step_in_backward),
-        ("--optimizer-state cpu", options.optimizer_state == StateLocation::Cpu),
+        ("--optimizer-state cpu", options.optimizer_state == StateLocation::Cpu && !is_deepspeed),
         ("--offload-activations", options.offload_activations.memory().is_some()),
         ("--ema", options.ema),
         ("--optimizer-groups", options.optimizer_groups.is_some()),
@@ -128,6 +143,8 @@ fn refuse(options: &RunSettings) -> Result<(), Failure> {
         // One call of a foreach kernel takes either weights that are split or others.
         ("--clip-grad", options.clip_grad && way == ParallelWay::Tp),
         ("--amp fp16", options.at.amp == Some(AutocastDtype::Fp16) && way == ParallelWay::Tp),
+        ("--amp", options.at.amp.is_some() && is_deepspeed),
+        ("--mode eval", options.at.mode == ModeKind::Eval && is_deepspeed),
     ];
     match not_simulated.iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => Err(Failure::new(format!("--parallel {way}: found {flag}, which is not simulated with it"))),

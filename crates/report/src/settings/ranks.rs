@@ -30,6 +30,10 @@ pub(crate) struct RankSettingsReport {
     static_graph: bool,
     /// Whether only the last micro-batch of a step reduces gradients.
     no_sync: bool,
+    /// Elements of DeepSpeed's bucket of gradients; 0 without DeepSpeed.
+    reduce_bucket_size: i64,
+    /// Whether DeepSpeed reduces gradients while others are computed.
+    overlap_comm: bool,
 }
 
 impl RankSettingsReport {
@@ -45,10 +49,17 @@ impl RankSettingsReport {
             gradient_as_bucket_view: false,
             static_graph: false,
             no_sync: parallel.skips_sync(),
+            reduce_bucket_size: 0,
+            overlap_comm: false,
         };
         let dtype = |dtype: Option<Dtype>| dtype.map_or("none", Dtype::short_name).to_owned();
         match parallel {
-            Parallel::None | Parallel::Tensor(_) | Parallel::DeepSpeed(_) => none,
+            Parallel::None | Parallel::Tensor(_) => none,
+            Parallel::DeepSpeed(settings) => RankSettingsReport {
+                reduce_bucket_size: settings.bucket,
+                overlap_comm: settings.overlaps,
+                ..none
+            },
             Parallel::Replicated(settings) => RankSettingsReport {
                 gradient_as_bucket_view: settings.gradients_are_views,
                 static_graph: settings.has_static_graph,
@@ -71,7 +82,7 @@ impl RankSettingsReport {
     }
 
     /// Names and values for a page.
-    pub fn rows(&self) -> [(&'static str, String); 10] {
+    pub fn rows(&self) -> [(&'static str, String); 12] {
         [
             ("parallel", self.parallel.clone()),
             ("world", self.world.to_string()),
@@ -83,6 +94,8 @@ impl RankSettingsReport {
             ("gradient as bucket view", yes_or_no(self.gradient_as_bucket_view)),
             ("static graph", yes_or_no(self.static_graph)),
             ("no sync", yes_or_no(self.no_sync)),
+            ("reduce bucket size", self.reduce_bucket_size.to_string()),
+            ("overlap comm", yes_or_no(self.overlap_comm)),
         ]
     }
 

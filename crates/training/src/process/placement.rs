@@ -9,7 +9,6 @@ use super::moves::move_inputs;
 use super::passes::LivePass;
 use super::ranks::{Engine, Rank, Replica, shard, split_model};
 use super::weights::{move_model, share_model};
-use crate::optimizer::Optimizer;
 use crate::script::{Parallel, Pass};
 
 impl Process<'_> {
@@ -86,11 +85,10 @@ impl Process<'_> {
         let ids: Vec<usize> = self.numbers[model].iter().map(|&number| weights[number].tensor.0 as usize).collect();
         let tensors = &mut self.passes[index].tensors;
         let parameters = &mut self.parameters[model];
-        let Some(engine) = Engine::new(&mut self.context, settings.clone(), parameters, tensors, &ids) else { return };
-        if let Some(setup) = self.script.optimizers.get(optimizer) {
-            let master = std::slice::from_ref(engine.master());
-            self.optimizers[optimizer] = Some(Optimizer::new(&mut self.context, setup.recipe, master));
-        }
+        let recipe = self.script.optimizers.get(optimizer).map(|setup| setup.recipe);
+        let made = Engine::new(&mut self.context, settings.clone(), recipe, parameters, tensors, &ids);
+        let Some((engine, created)) = made else { return };
+        self.optimizers[optimizer] = created;
         self.context.communicators = 1;
         self.ranks[model] = Some(Rank::DeepSpeed(Rc::new(engine)));
     }

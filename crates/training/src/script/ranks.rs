@@ -36,6 +36,11 @@ pub struct DeepSpeed {
     pub offloads_optimizer: bool,
 }
 
+impl DeepSpeed {
+    /// `reduce_bucket_size` where the configuration does not have it.
+    pub const BUCKET: i64 = 500_000_000;
+}
+
 /// A stage of ZeRO: what is split over the ranks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum ZeroStage {

@@ -18,7 +18,7 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
 use super::super::moves::Tensors;
-use crate::optimizer::Parameter;
+use crate::optimizer::{Optimizer, Parameter, Recipe};
 use crate::script::DeepSpeed;
 use partition::Partitions;
 use reduction::Reduction;
@@ -45,10 +45,11 @@ impl Engine {
     pub fn new(
         context: &mut Context,
         settings: DeepSpeed,
+        recipe: Option<Recipe>,
         parameters: &mut [Parameter],
         tensors: &mut Tensors,
         ids: &[usize],
-    ) -> Option<Engine> {
+    ) -> Option<(Engine, Option<Optimizer>)> {
         let trained: Vec<usize> =
             (0..parameters.len()).filter(|&number| parameters[number].tensor.requires_grad()).collect();
         let sizes: Vec<i64> = trained.iter().map(|&number| parameters[number].tensor.layout().elements()).collect();
@@ -59,6 +60,7 @@ impl Engine {
         context.memory().borrow_mut().set_category(Category::Optimizer);
         let part = |context: &Context, dtype| context.empty_contiguous(dtype, &[partitions.size]);
         let copy = part(context, dtype);
+        let mut zeros = None;
         let (master, staging) = if settings.offloads_optimizer {
             drop(copy);
             let master = Tensor::on_host(Layout::contiguous(Dtype::Float32, &[partitions.size]));
@@ -67,19 +69,16 @@ impl Engine {
         } else {
             let master = if dtype == Dtype::Float32 { copy.clone() } else { part(context, Dtype::Float32) };
             drop(copy);
-            // The constructor gives the master weights a gradient and takes it away again.
-            drop(part(context, Dtype::Float32));
+            zeros = Some(part(context, Dtype::Float32));
             (master, None)
         };
         let weights = trained.into_iter().map(|number| (number, parameters[number].clone())).collect();
         let master = Parameter { tensor: master, gradient: Rc::default() };
+        let optimizer = recipe.map(|recipe| Optimizer::new(context, recipe, std::slice::from_ref(&master)));
+        // The constructor gives the master weights a gradient, makes the optimizer's first state, and takes the gradient away again.
+        drop(zeros);
         let (reduction, norm) = (RefCell::default(), RefCell::default());
-        Some(Engine { settings, weights, partitions, dtype, master, staging, reduction, norm })
-    }
-
-    /// What the optimizer updates.
-    pub fn master(&self) -> &Parameter {
-        &self.master
+        Some((Engine { settings, weights, partitions, dtype, master, staging, reduction, norm }, optimizer))
     }
 
     /// Whether the next backward pass is the last of its step.
