@@ -82,8 +82,10 @@ fn split_layers_take_less_on_more_gpus_which_share_a_batch() {
     assert!(uneven.contains("needed a multiple of the 3 GPUs"), "{uneven}");
     let more_than_heads = refusal(&["estimate", llama.as_str(), "--parallel", "tp", "--world", "16"]);
     assert!(more_than_heads.contains("found 8 heads or columns"), "{more_than_heads}");
-    let planned = refusal(&["plan", llama.as_str(), "--gpu", "H200", "--parallel", "tp", "--world", "2"]);
-    assert!(planned.contains("no plans are searched"), "{planned}");
+    for way in ["tp", "deepspeed:2"] {
+        let planned = refusal(&["plan", llama.as_str(), "--gpu", "H200", "--parallel", way, "--world", "2"]);
+        assert!(planned.contains("no plans are searched"), "{planned}");
+    }
 }
 
 #[test]
@@ -96,14 +98,23 @@ fn mistakes_are_named() {
         (&["--parallel", "fsdp2", "--world", "8", "--reshard-after-forward", "3"], "needed a number that divides them"),
         (&["--parallel", "hsdp:2x4", "--world", "9"], "which needs 8 GPUs"),
         (&["--parallel", "hsdp:0x4"], "at least 1 replica"),
-        (&["--parallel", "deepspeed:2", "--world", "2"], "`deepspeed:2` is not simulated yet"),
-        (&["--parallel", "pipeline"], "needed none, ddp, zero1, fsdp2, hsdp:RxS or tp"),
+        (&["--parallel", "deepspeed:3", "--world", "2"], "`deepspeed:3` is not simulated"),
+        (&["--parallel", "deepspeed:2"], "needs --world"),
+        (&["--parallel", "deepspeed:2", "--world", "2", "--amp", "bf16"], "--amp, which is not simulated with it"),
+        (&["--parallel", "deepspeed:2", "--world", "2", "--optimizer", "none"], "needed an optimizer"),
+        (&["--parallel", "deepspeed:2", "--world", "2", "--reduce-bucket-size", "0"], "needed a whole number"),
+        (
+            &["--parallel", "deepspeed:2", "--world", "2", "--no-sync", "true"],
+            "--no-sync: found --parallel deepspeed:2",
+        ),
+        (&["--parallel", "ddp", "--world", "2", "--overlap-comm", "true"], "needed deepspeed:1 or deepspeed:2"),
+        (&["--parallel", "pipeline"], "needed none, ddp, zero1, fsdp2, hsdp:RxS, tp, deepspeed:1 or deepspeed:2"),
         (&["--parallel", "tp", "--world", "2"], "found no linear layers of attention or MLP"),
         (&["--parallel", "tp", "--world", "1"], "needed at least 2 GPUs"),
         (&["--parallel", "tp", "--world", "2", "--clip-grad"], "--clip-grad, which is not simulated with it"),
         (&["--parallel", "tp", "--world", "2", "--no-sync", "true"], "--no-sync: found --parallel tp"),
         (&["--parallel", "fsdp2", "--world", "4", "--shard", "nowhere.*"], "the model has no such module"),
-        (&["--world", "4"], "needed ddp, zero1, fsdp2, hsdp:RxS or tp"),
+        (&["--world", "4"], "needed ddp, zero1, fsdp2, hsdp:RxS, tp or deepspeed:STAGE"),
         (&["--param-dtype", "bf16"], "needed fsdp2 or hsdp:RxS"),
         (&["--parallel", "fsdp2", "--world", "4", "--gradient-as-bucket-view"], "needed ddp or zero1"),
         (&["--parallel", "ddp", "--world", "4", "--static-graph", "--accumulate", "2"], "needed --no-sync false"),

@@ -129,6 +129,7 @@ SETTINGS: Dict[str, Callable[[str, Any], List[str]]] = {
     "mode": _one_of("train", "eval"), "grad": _switch, "add_loss": _one_of("cross-entropy", "mean", "none"), "steps": _count,
     "parallel": _text, "world": _count, "shard": _modules, "reshard_after_forward": _truth_or_count, "param_dtype": _one_of("fp32", "bf16", "fp16", "fp64"),
     "reduce_dtype": _one_of("fp32", "bf16", "fp16", "fp64"), "cpu_offload": _switch, "gradient_as_bucket_view": _switch, "static_graph": _switch, "no_sync": _truth,
+    "reduce_bucket_size": _count, "overlap_comm": _truth,
     "gpus": _count, "nodes": _count, "link": _speed, "network": _speed,
     "gpu": _text, "vram": _bytes, "alloc_conf": _text, "torch": _text, "cudnn": _path, "margin": _share, "keep": _modules,
 }

@@ -8,7 +8,9 @@ use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Mode;
 use vramfit_training::optimizer::{Implementation, Kind, Library, Recipe};
 
-use crate::arguments::{LossKind, ModeKind, ModelDtype, OutputLifetime, RunSettings, StateLocation, ZeroGradPosition};
+use crate::arguments::{
+    LossKind, ModeKind, ModelDtype, OutputLifetime, ParallelWay, RunSettings, StateLocation, ZeroGradPosition,
+};
 use vramfit_report::failure::Failure;
 
 /// Refuses combinations that PyTorch does not support.
@@ -92,6 +94,18 @@ pub fn without_effect(options: &RunSettings, bound: &Bound<'_>) -> Vec<String> {
         }
     } else if options.optimizer.0 == Kind::None && options.optimizer_impl.0 != Implementation::Default {
         notes.push("--optimizer-impl: no effect with --optimizer none".to_owned());
+    }
+    if matches!(options.ranks.parallel, ParallelWay::DeepSpeed(_)) {
+        let asked = [
+            ("--clip-grad", options.clip_grad),
+            ("--zero-grad", options.zero_grad != ZeroGradPosition::BeforeForward),
+            ("--set-to-none", !options.set_to_none),
+        ];
+        let asked: Vec<&str> = asked.iter().filter(|(_, is_asked)| *is_asked).map(|(name, _)| *name).collect();
+        if !asked.is_empty() {
+            let why = "DeepSpeed's engine clips and frees gradients itself";
+            notes.push(format!("{}: no effect, {why}", asked.join(", ")));
+        }
     }
     match options.loss {
         Some(_) if bound.variant.loss.is_some() => {

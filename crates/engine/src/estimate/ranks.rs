@@ -1,11 +1,15 @@
 //! How the flags spread a training over GPUs.
 
+use std::collections::BTreeSet;
+
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Model;
 use vramfit_training::optimizer::{Kind, Library};
 use vramfit_training::script::{AfterForward, DeepSpeed, Parallel, Replicated, Sharded, TensorParallel};
 
-use crate::arguments::{AutocastDtype, ModeKind, ModelDtype, ParallelWay, RankFlags, Reshard, RunSettings, StateLocation};
+use crate::arguments::{
+    AutocastDtype, ModeKind, ModelDtype, ParallelWay, RankFlags, Reshard, RunSettings, StateLocation,
+};
 use vramfit_report::failure::Failure;
 
 /// How the training is spread.
@@ -109,8 +113,10 @@ fn refuse(options: &RunSettings) -> Result<(), Failure> {
         return needs(flag, "ddp or zero1");
     }
     let is_deepspeed = matches!(way, ParallelWay::DeepSpeed(_));
-    let has_engine_flags =
-        [("--reduce-bucket-size", flags.reduce_bucket_size.is_some()), ("--overlap-comm", flags.overlap_comm.is_some())];
+    let has_engine_flags = [
+        ("--reduce-bucket-size", flags.reduce_bucket_size.is_some()),
+        ("--overlap-comm", flags.overlap_comm.is_some()),
+    ];
     if let Some((flag, _)) = has_engine_flags.iter().find(|(_, is_given)| *is_given && !is_deepspeed) {
         return needs(flag, "deepspeed:1 or deepspeed:2");
     }
@@ -123,13 +129,18 @@ fn refuse(options: &RunSettings) -> Result<(), Failure> {
     }
     if way == ParallelWay::None {
         return match flags.world {
-            Some(world @ 2..) => needs(&format!("--world {world}"), "ddp, zero1, fsdp2, hsdp:RxS, tp or deepspeed:STAGE"),
+            Some(world @ 2..) => {
+                needs(&format!("--world {world}"), "ddp, zero1, fsdp2, hsdp:RxS, tp or deepspeed:STAGE")
+            }
             _ => Ok(()),
         };
     }
     let kind = options.optimizer.0;
     let is_elementwise =
         kind.library() == Library::Torch && !matches!(kind, Kind::Muon | Kind::Adafactor | Kind::AdafactorHf);
+    if kind == Kind::None && is_deepspeed {
+        return Err(Failure::new(format!("--optimizer none: found --parallel {way}, which needed an optimizer")));
+    }
     let optimizer = format!("--optimizer {}", kind.name());
     let not_simulated = [
         ("--quantize", options.at.fine_tuning.quantize.is_some()),
@@ -152,9 +163,31 @@ fn refuse(options: &RunSettings) -> Result<(), Failure> {
     }
 }
 
-/// Refuses models that `fully_shard` refuses.
+/// DeepSpeed's flat tensor has one type: what it does with several is not simulated.
+fn refuse_types(options: &RunSettings, model: &Model) -> Result<(), Failure> {
+    let way = options.ranks.parallel;
+    let types: BTreeSet<Dtype> = match options.computed_dtype() {
+        Some(dtype) => [dtype].into(),
+        None => model.parameters.iter().filter(|weight| weight.requires_grad).map(|weight| weight.dtype).collect(),
+    };
+    let types: Vec<&str> = types.into_iter().map(Dtype::short_name).collect();
+    match types[..] {
+        [] | ["fp32" | "bf16" | "fp16"] => Ok(()),
+        _ => Err(Failure::new(format!(
+            "--parallel {way}: found weights in {}, needed all in one of fp32, bf16 and fp16",
+            types.join(", ")
+        ))
+        .with_hint(Some("--dtype bf16 is what DeepSpeed's `\"bf16\": {\"enabled\": true}` does"))),
+    }
+}
+
+/// Refuses models that `fully_shard` refuses, and types that are not simulated with DeepSpeed.
 pub fn refuse_model(options: &RunSettings, model: &Model) -> Result<(), Failure> {
-    if !options.ranks.parallel.is_sharded() {
+    let way = options.ranks.parallel;
+    if matches!(way, ParallelWay::DeepSpeed(_)) {
+        return refuse_types(options, model);
+    }
+    if !way.is_sharded() {
         return Ok(());
     }
     let built = model.parameters.first().map_or(Dtype::Float32, |weight| weight.dtype);

@@ -55,11 +55,9 @@ impl RankSettingsReport {
         let dtype = |dtype: Option<Dtype>| dtype.map_or("none", Dtype::short_name).to_owned();
         match parallel {
             Parallel::None | Parallel::Tensor(_) => none,
-            Parallel::DeepSpeed(settings) => RankSettingsReport {
-                reduce_bucket_size: settings.bucket,
-                overlap_comm: settings.overlaps,
-                ..none
-            },
+            Parallel::DeepSpeed(settings) => {
+                RankSettingsReport { reduce_bucket_size: settings.bucket, overlap_comm: settings.overlaps, ..none }
+            }
             Parallel::Replicated(settings) => RankSettingsReport {
                 gradient_as_bucket_view: settings.gradients_are_views,
                 static_graph: settings.has_static_graph,

@@ -7,6 +7,7 @@ use vramfit_cudnn::convolution::Assumption;
 use vramfit_eager::forward::UnknownModule;
 use vramfit_eager::machine::Machine;
 use vramfit_graph::bind::Bound;
+use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Assumed;
 
 use super::Answer;
@@ -64,6 +65,17 @@ pub struct BeyondAddresses {
 const OFFLOADED: &str =
     "the order in which some operators copy their saved tensors to the CPU is not simulated exactly";
 
+/// The scale of the loss begins at 65536 and is halved after each overflow.
+const SKIPPED: &str =
+    "DeepSpeed skips updates whose fp16 gradients overflow, as those of the first steps may: the lower bound has none";
+
+/// Whether DeepSpeed looks for gradients that overflow in half precision.
+fn may_skip_updates(bound: &Bound<'_>, training: &Loop) -> bool {
+    let mut weights = bound.model.parameters.iter();
+    matches!(training.parallel, Parallel::DeepSpeed(_))
+        && weights.any(|weight| bound.tensor(weight.tensor).dtype == Dtype::Float16)
+}
+
 impl Scenarios {
     /// Records what a training requests.
     ///
@@ -79,12 +91,16 @@ impl Scenarios {
             Cause::unmodelled(&expected.missing),
             Cause::workspaces(&expected.guessed, is_cudnn_benchmarked),
             has_unknown_lifetimes.then_some(Cause::PythonLifetimes),
+            may_skip_updates(bound, training).then(|| Cause::Training(SKIPPED.to_owned())),
         ];
         let by_rules: Vec<Cause> = by_rules.into_iter().flatten().collect();
         let mut programs = match by_rules.is_empty() {
             true => Vec::new(),
             false => alternatives(&expected, has_unknown_lifetimes, program)?,
         };
+        if may_skip_updates(bound, training) {
+            programs.push(program(Scenario::Lower)?);
+        }
         for other in &bound.alternatives {
             programs.push(record_on(other, &Loop { scenario: bound_of(other), ..training.clone() }, machine)?);
         }

@@ -17,6 +17,7 @@ use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
 
+use vramfit_cudnn::Scenario;
 use vramfit_eager::autograd::{Context, Tensor, Visits};
 use vramfit_eager::forward::{Missing, UnknownModule};
 use vramfit_eager::machine::Machine;
@@ -284,7 +285,10 @@ impl<'s> Process<'s> {
         let Some(optimizer) = &mut optimizers[index] else { return };
         let model = script.optimizers[index].model;
         if let Some(Rank::DeepSpeed(engine)) = &ranks[model] {
-            return engine.update(context, optimizer);
+            return match script.plans.assumption {
+                Scenario::Lower if engine.may_overflow() => engine.skip_update(context),
+                _ => engine.update(context, optimizer),
+            };
         }
         let parameters = &parameters[model];
         match scaler {

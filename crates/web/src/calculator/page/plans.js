@@ -159,7 +159,7 @@ function drawPlans() {
 }
 
 // How the training is spread over GPUs.
-const RANKS = ["parallel", "world", "shard", "reshard-after-forward", "param-dtype", "reduce-dtype", "cpu-offload", "gradient-as-bucket-view", "static-graph", "no-sync"];
+const RANKS = ["parallel", "world", "shard", "reshard-after-forward", "param-dtype", "reduce-dtype", "cpu-offload", "gradient-as-bucket-view", "static-graph", "no-sync", "reduce-bucket-size", "overlap-comm"];
 
 // Sets everything as a plan has it. A setting without a flag of `estimate` is in the code alone.
 function usePlan(plan) {

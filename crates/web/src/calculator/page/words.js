@@ -101,6 +101,7 @@ const NAMES = {
     parallel: ["Spread over GPUs", "并行方式"], world: ["Number of GPUs", "GPU 数量"], shard: ["Sharded modules", "分片的模块"], "reshard-after-forward": ["Reshard after forward", "前向后重新分片"],
     "param-dtype": ["Compute type of shards", "分片的计算类型"], "reduce-dtype": ["Type of reduced gradients", "梯度归约类型"], "cpu-offload": ["Shards on the CPU", "分片放在 CPU"],
     "gradient-as-bucket-view": ["Gradients as bucket views", "梯度作为桶视图"], "static-graph": ["Static graph", "静态图"], "no-sync": ["Reduce in the last micro-batch", "仅最后一个微批次归约"],
+    "reduce-bucket-size": ["DeepSpeed's bucket of gradients", "DeepSpeed 的梯度桶"], "overlap-comm": ["Overlap communication", "通信与计算重叠"],
   },
 };
 

@@ -40,6 +40,20 @@ impl Engine {
         drop(before);
     }
 
+    /// Whether gradients of the weights' type may be too large for it.
+    pub fn may_overflow(&self) -> bool {
+        self.dtype == Dtype::Float16
+    }
+
+    /// `step` after gradients that overflow: they are freed.
+    pub fn skip_update(&self, context: &Context) {
+        context.memory().borrow_mut().set_category(Category::Temporary);
+        let mut reduction = self.reduction.borrow_mut();
+        check_overflow(context, &reduction.averaged);
+        reduction.averaged.clear();
+        reduction.norms.clear();
+    }
+
     /// `step` with the optimizer on the CPU: two numbers go over the ranks.
     fn update_on_host(&self, context: &Context) {
         if self.dtype != Dtype::Float32 {
