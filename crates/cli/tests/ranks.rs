@@ -21,6 +21,10 @@ fn a_rank_has_the_peak_that_was_measured() {
     let sharded = gpt2(&mixed);
     assert_eq!(sharded["peak_allocated"], 972_825_088_u64);
     assert_eq!(sharded["exact"], false, "ranks were measured with a fake process group");
+    let zero = ["--dtype", "bf16", "--parallel", "deepspeed:2", "--world", "4", "--reduce-bucket-size", "5e6"];
+    assert_eq!(gpt2(&zero)["peak_allocated"], 1_024_471_552_u64);
+    let offloaded = gpt2(&[&zero[..], &["--optimizer-state", "cpu"]].concat());
+    assert_eq!(offloaded["peak_allocated"], 982_494_208_u64);
 }
 
 #[test]
@@ -82,10 +86,31 @@ fn split_layers_take_less_on_more_gpus_which_share_a_batch() {
     assert!(uneven.contains("needed a multiple of the 3 GPUs"), "{uneven}");
     let more_than_heads = refusal(&["estimate", llama.as_str(), "--parallel", "tp", "--world", "16"]);
     assert!(more_than_heads.contains("found 8 heads or columns"), "{more_than_heads}");
-    for way in ["tp", "deepspeed:2"] {
-        let planned = refusal(&["plan", llama.as_str(), "--gpu", "H200", "--parallel", way, "--world", "2"]);
-        assert!(planned.contains("no plans are searched"), "{planned}");
+    let planned = refusal(&["plan", llama.as_str(), "--gpu", "H200", "--parallel", "tp", "--world", "2"]);
+    assert!(planned.contains("no plans are searched"), "{planned}");
+}
+
+#[test]
+fn a_plan_with_deepspeed_prints_its_configuration() {
+    let model = capture("gpt2-small");
+    let given = ["--parallel", "deepspeed:1", "--world", "4", "--dtype", "bf16", "--batch", "4", "--seq", "256"];
+    let limit = ["--gpu", "RTX 3060", "--vram", "1GiB"];
+    let answer = json(&[&["plan", model.as_str()], &given[..], &limit[..]].concat()).1;
+    let plans = answer["plans"].as_array().unwrap();
+    assert!(!plans.is_empty());
+    for plan in plans {
+        let code = plan["code"].as_str().unwrap();
+        assert!(code.contains("deepspeed.initialize(") && code.contains("model.backward(loss)"), "{code}");
+        assert!(!code.contains("zero_grad") && !code.contains("init_process_group"), "{code}");
+        let file: serde_json::Value = serde_json::from_str(plan["deepspeed"].as_str().unwrap()).unwrap();
+        assert_eq!(file["bf16"]["enabled"], true);
+        assert_eq!(file["gradient_accumulation_steps"], plan["settings"]["accumulate"]);
+        assert_eq!(file["zero_optimization"]["reduce_bucket_size"], plan["settings"]["reduce_bucket_size"]);
+        let is_offloaded = file["zero_optimization"].get("offload_optimizer").is_some();
+        assert_eq!(is_offloaded, plan["settings"]["optimizer_state"] == "cpu");
     }
+    let buckets = plans.iter().map(|plan| plan["settings"]["reduce_bucket_size"].as_i64().unwrap());
+    assert!(buckets.min().unwrap() < 500_000_000, "a bucket of 1 GB does not fit in 1 GiB");
 }
 
 #[test]

@@ -25,13 +25,10 @@ use vramfit_report::failure::Failure;
 /// Plans are for trainings whose layers are whole.
 pub fn refuse_unplanned(options: &RunSettings) -> Result<(), Failure> {
     match options.at.mode {
-        ModeKind::Train if matches!(options.ranks.parallel, ParallelWay::Tp | ParallelWay::DeepSpeed(_)) => {
-            let way = options.ranks.parallel;
-            let hint = format!(
-                "`vramfit estimate` and `vramfit max-batch` take --parallel {way}; --gpus searches DDP, FSDP2 and HSDP"
-            );
-            Err(Failure::new(format!("plan: found --parallel {way}, for which no plans are searched"))
-                .with_hint(Some(&hint)))
+        ModeKind::Train if options.ranks.parallel == ParallelWay::Tp => {
+            Err(Failure::new("plan: found --parallel tp, for which no plans are searched").with_hint(Some(
+                "`vramfit estimate` and `vramfit max-batch` take --parallel tp; --gpus searches DDP, FSDP2 and HSDP",
+            )))
         }
         ModeKind::Train => Ok(()),
         ModeKind::Eval => Err(Failure::new("plan: found --mode eval, needed --mode train")

@@ -11,7 +11,7 @@ use vramfit_training::optimizer::{Groups, Implementation, Kind, Recipe};
 use vramfit_training::script::{AfterForward, DeepSpeed, Parallel, Replicated, Sharded, TensorParallel, ZeroStage};
 use vramfit_training::{Loop, StatePlace, ZeroGrad};
 
-use crate::measured::CaseSettings;
+use crate::measured::{CaseSettings, RankSettings};
 use crate::recordings::Result;
 
 /// A case's sizes, variant and loop.
@@ -101,15 +101,13 @@ fn options(model: &Model, settings: &CaseSettings) -> Result<Loop> {
         },
         averages_weights: settings.ema,
         frozen: Arc::new(names(&settings.freeze)),
-        parallel: parallel(settings),
+        parallel: parallel(&settings.ranks),
         ..Loop::default()
     })
 }
 
 /// How a case is spread over ranks.
-fn parallel(settings: &CaseSettings) -> Parallel {
-    let offloads_optimizer = settings.optimizer_state == "cpu";
-    let settings = &settings.ranks;
+fn parallel(settings: &RankSettings) -> Parallel {
     let is_replicated = matches!(settings.parallel.as_str(), "ddp" | "zero1");
     let skips_sync = match settings.no_sync.as_str() {
         "true" => true,
@@ -135,7 +133,6 @@ fn parallel(settings: &CaseSettings) -> Parallel {
                 stage: if settings.parallel == "deepspeed:1" { ZeroStage::One } else { ZeroStage::Two },
                 bucket: settings.reduce_bucket_size,
                 overlaps: settings.overlap_comm == "true",
-                offloads_optimizer,
             });
         }
         None => return Parallel::None,

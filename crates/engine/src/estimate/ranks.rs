@@ -41,7 +41,6 @@ pub fn parallel(options: &RunSettings) -> Result<Parallel, Failure> {
                 stage,
                 bucket: flags.reduce_bucket_size.map_or(DeepSpeed::BUCKET, |elements| elements.0),
                 overlaps: flags.overlap_comm.unwrap_or(false),
-                offloads_optimizer: options.optimizer_state == StateLocation::Cpu,
             }));
         }
         ParallelWay::Fsdp2 => (1, world(flags)?),

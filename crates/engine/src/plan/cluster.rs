@@ -35,9 +35,17 @@ pub fn cluster(given: &PlanArguments) -> Result<Option<Cluster>, Failure> {
     Ok(Some(cluster))
 }
 
+/// The same for DeepSpeed, whose engine frees gradients itself and can have the optimizer's state on the CPU.
+const NOT_WITH_DEEPSPEED: [&str; 7] =
+    ["amp", "zero-grad", "step-in-backward", "offload-activations", "adapters", "optimizer", "chunked-loss"];
+
 /// The settings that must not change.
 pub fn kept(given: &[&'static str], setup: &Setup) -> Vec<&'static str> {
-    let more = if setup.training.parallel == Parallel::None { &[][..] } else { &NOT_SPREAD };
+    let more = match setup.training.parallel {
+        Parallel::None => &[][..],
+        Parallel::DeepSpeed(_) => &NOT_WITH_DEEPSPEED,
+        _ => &NOT_SPREAD,
+    };
     given.iter().chain(more).copied().collect()
 }
 

@@ -1,7 +1,7 @@
 //! How the training is spread over several GPUs.
 
 use vramfit_eager::forward::{Choice, block_names};
-use vramfit_training::script::{AfterForward, Parallel, Sharded};
+use vramfit_training::script::{AfterForward, DeepSpeed, Parallel, Sharded, ZeroStage};
 
 use super::role::Role;
 use super::trick::Trick;
@@ -29,8 +29,11 @@ impl Trick for Spreading {
     }
 
     fn alternatives(&self, bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
-        let cluster = bench.cluster.ok_or("there is one GPU; --gpus says how many there are")?;
         let given = &start.training.parallel;
+        if let Parallel::DeepSpeed(settings) = given {
+            return of_deepspeed(start, settings);
+        }
+        let cluster = bench.cluster.ok_or("there is one GPU; --gpus says how many there are")?;
         let with = |parallel: Parallel| {
             let mut setup = start.clone();
             setup.training.parallel = parallel;
@@ -51,7 +54,8 @@ impl Trick for Spreading {
             Parallel::Replicated(settings) => format!("a copy of the model on each of {} GPUs (DDP)", settings.world),
             Parallel::Sharded(settings) => described(settings),
             Parallel::DeepSpeed(settings) => {
-                format!("ZeRO stage {} of DeepSpeed over {} GPUs", settings.stage.number(), settings.world)
+                let DeepSpeed { stage, world, bucket, .. } = settings;
+                format!("ZeRO stage {} of DeepSpeed over {world} GPUs, reduce_bucket_size {bucket}", stage.number())
             }
             Parallel::Tensor(settings) => {
                 format!("linear layers split over {} GPUs (tensor parallelism)", settings.world)
@@ -74,14 +78,17 @@ impl Trick for Spreading {
             return;
         }
         code.standard_imports.once("import os");
-        code.imports.once("import torch.distributed as dist");
         code.device = "torch.device(\"cuda\", int(os.environ[\"LOCAL_RANK\"]))".to_owned();
         code.launch = launch(bench, setup);
         code.before_model.line(0, "torch.cuda.set_device(device)");
-        code.before_model.line(0, "dist.init_process_group(device_id=device)");
+        // DeepSpeed makes its own process group.
+        if !matches!(setup.training.parallel, Parallel::DeepSpeed(_)) {
+            code.imports.once("import torch.distributed as dist");
+            code.before_model.line(0, "dist.init_process_group(device_id=device)");
+        }
         let is_split = setup.training.accumulate > 1;
         match &setup.training.parallel {
-            // The program refuses to plan for these.
+            // The program refuses to plan for layers that are split. What DeepSpeed's engine does is written when all tricks have been.
             Parallel::None | Parallel::Tensor(_) | Parallel::DeepSpeed(_) => {}
             Parallel::Replicated(settings) => {
                 code.imports.once("from torch.nn.parallel import DistributedDataParallel");
@@ -109,6 +116,27 @@ impl Trick for Spreading {
             }
         }
     }
+}
+
+/// Buckets of gradients that are reduced almost as fast as the default one, in elements.
+const BUCKETS: [i64; 2] = [50_000_000, 10_000_000];
+
+/// Smaller buckets of DeepSpeed, and stage 2.
+fn of_deepspeed(start: &Setup, given: &DeepSpeed) -> Result<Vec<Setup>, String> {
+    let buckets = [given.bucket].into_iter().chain(BUCKETS.into_iter().filter(|bucket| *bucket < given.bucket));
+    let ways = buckets.flat_map(|bucket| {
+        let stages = [given.stage, ZeroStage::Two];
+        stages.map(|stage| DeepSpeed { stage, bucket, ..given.clone() })
+    });
+    let mut setups: Vec<Setup> = Vec::new();
+    for way in ways.filter(|way| way != given) {
+        let mut setup = start.clone();
+        setup.training.parallel = Parallel::DeepSpeed(way);
+        if !setups.contains(&setup) {
+            setups.push(setup);
+        }
+    }
+    if setups.is_empty() { Err("stage 2 has a small bucket already".to_owned()) } else { Ok(setups) }
 }
 
 fn described(settings: &Sharded) -> String {

@@ -3,10 +3,12 @@
 //! This is the skeleton that every loop has. Each trick writes its own settings into the sections of a [`PrintedLoop`].
 
 mod accelerate;
+mod deepspeed;
 mod loss_line;
 
 use vramfit_eager::forward::{chooses, frozen_weights};
 use vramfit_graph::bind::Bound;
+use vramfit_training::script::Parallel;
 
 use crate::loss::Loss;
 use crate::parts::Parts;
@@ -26,6 +28,8 @@ pub struct Written {
     pub parts: Parts,
     /// The configuration of Accelerate that spreads it in the same way; `None` for one GPU.
     pub accelerate: Option<String>,
+    /// The configuration of DeepSpeed that the code reads; `None` where it does not spread the training.
+    pub deepspeed: Option<String>,
 }
 
 /// Writes a setup; `None` if the model cannot be bound to it.
@@ -34,13 +38,20 @@ pub fn written(bench: &Workbench<'_>, tricks: &[&'static dyn Trick], setup: &Set
     let loss = Loss::of(&bound, setup);
     let mut parts = Parts::new(loss);
     let mut code = PrintedLoop::new(setup.training.optimizer.kind);
+    let deepspeed = deepspeed::configuration(bench, setup);
     for trick in tricks {
-        trick.write(bench, setup, &mut code);
+        // DeepSpeed's configuration says where the optimizer's state is.
+        if deepspeed.is_none() || trick.setting() != "optimizer-state" {
+            trick.write(bench, setup, &mut code);
+        }
         trick.fill(bench, setup, &mut parts);
+    }
+    if deepspeed.is_some() {
+        deepspeed::write(setup, &mut code);
     }
     let skeleton = Skeleton { bench, setup, bound: &bound, code: &code, loss };
     let accelerate = accelerate::configuration(bench, &bound, setup);
-    Some(Written { code: skeleton.lines().text(), parts, accelerate })
+    Some(Written { code: skeleton.lines().text(), parts, accelerate, deepspeed })
 }
 
 /// The parts of the loop that are no trick's.
@@ -229,7 +240,8 @@ impl Skeleton<'_, '_> {
         if !has_targets {
             names.1 = "None";
         }
-        let parts = if training.adds_losses { 1 } else { count };
+        let has_engine = matches!(training.parallel, Parallel::DeepSpeed(_));
+        let parts = if training.adds_losses || has_engine { 1 } else { count };
         if !LossLine::of(self.bound, self.loss).write(lines, indent, names.1, parts) {
             return;
         }
@@ -238,7 +250,7 @@ impl Skeleton<'_, '_> {
         lines.line(1, &code.backward);
         lines.extend(1, &code.after_backward);
         let mut end = Lines::default();
-        if training.clips_gradients {
+        if training.clips_gradients && !has_engine {
             end.extend(0, &code.before_clipping);
             end.line(0, "torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)");
         }

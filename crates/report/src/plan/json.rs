@@ -134,6 +134,9 @@ struct PlanRow {
     /// The configuration of Accelerate that spreads it in the same way; absent for one GPU.
     #[serde(skip_serializing_if = "Option::is_none")]
     accelerate: Option<String>,
+    /// DeepSpeed's configuration, `ds_config.json`, that the code reads; absent where DeepSpeed does not spread the training.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deepspeed: Option<String>,
     /// All GPUs together; absent for one.
     #[serde(skip_serializing_if = "Option::is_none")]
     all_ranks: Option<AllRanks>,
@@ -266,6 +269,7 @@ impl PlanReport<'_, '_> {
             code: plan.written.code.clone(),
             parts: Some(plan.written.parts.clone()),
             accelerate: plan.written.accelerate.clone(),
+            deepspeed: plan.written.deepspeed.clone(),
             all_ranks: AllRanks::of(self.bench, plan),
         }
     }

@@ -85,10 +85,12 @@ impl Process<'_> {
         let ids: Vec<usize> = self.numbers[model].iter().map(|&number| weights[number].tensor.0 as usize).collect();
         let tensors = &mut self.passes[index].tensors;
         let parameters = &mut self.parameters[model];
-        let recipe = self.script.optimizers.get(optimizer).map(|setup| setup.recipe);
-        let made = Engine::new(&mut self.context, settings.clone(), recipe, parameters, tensors, &ids);
+        let setup = self.script.optimizers.get(optimizer);
+        let made = Engine::new(&mut self.context, settings.clone(), setup, parameters, tensors, &ids);
         let Some((engine, created)) = made else { return };
-        self.optimizers[optimizer] = created;
+        if created.is_some() {
+            self.optimizers[optimizer] = created;
+        }
         self.context.communicators = 1;
         self.ranks[model] = Some(Rank::DeepSpeed(Rc::new(engine)));
     }

@@ -75,6 +75,8 @@ pub struct OptimizerSetup {
     pub model: usize,
     /// Which weights, in its order; `None` for all as one group.
     pub groups: Option<Vec<Group>>,
+    /// Where its state is; on the CPU it allocates nothing on the GPU.
+    pub place: StatePlace,
     /// Whether its `zero_grad` is for all weights of the model, not only for those that it updates.
     pub zeroes_all: bool,
 }
@@ -82,7 +84,7 @@ pub struct OptimizerSetup {
 impl OptimizerSetup {
     /// Over all weights of a model.
     pub fn of_all(recipe: Recipe, model: usize) -> OptimizerSetup {
-        OptimizerSetup { recipe, model, groups: None, zeroes_all: false }
+        OptimizerSetup { recipe, model, groups: None, place: StatePlace::Gpu, zeroes_all: false }
     }
 }
 

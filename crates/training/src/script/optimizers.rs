@@ -18,7 +18,7 @@ pub(super) fn optimizers(bound: &Bound<'_>, settings: &Loop, model: usize) -> Ve
         let alone = |(index, weight)| {
             let recipe = on(settings.optimizer_state, recipe_of(bound, weight, recipe));
             let groups = Some(vec![Group { weights: vec![index], adds_decay: recipe.adds_decay }]);
-            OptimizerSetup { recipe, model, groups, zeroes_all: false }
+            OptimizerSetup { recipe, model, groups, place: settings.optimizer_state, zeroes_all: false }
         };
         return weights.map(alone).collect();
     }
@@ -26,19 +26,20 @@ pub(super) fn optimizers(bound: &Bound<'_>, settings: &Loop, model: usize) -> Ve
         return two_optimizers(bound, recipe, model).map(|setup| setup_on(settings.optimizer_state, setup)).into();
     }
     let groups = settings.groups.as_ref().map(|groups| groups.iter().cloned().collect());
-    let recipe = on(settings.optimizer_state, recipe);
+    let place = settings.optimizer_state;
+    let recipe = on(place, recipe);
     match &settings.parallel {
         Parallel::Replicated(Replicated { splits_optimizer: true, world, .. }) => {
             let groups = Some(vec![first_share(bound, recipe, *world)]);
-            vec![OptimizerSetup { recipe, model, groups, zeroes_all: true }]
+            vec![OptimizerSetup { recipe, model, groups, place, zeroes_all: true }]
         }
         Parallel::Sharded(settings) if settings.offloads => {
-            vec![OptimizerSetup::of_all(on(StatePlace::Cpu, recipe), model)]
+            vec![setup_on(StatePlace::Cpu, OptimizerSetup::of_all(recipe, model))]
         }
         Parallel::Tensor(_) => {
-            vec![OptimizerSetup { recipe, model, groups: Some(split_groups(bound, recipe)), zeroes_all: false }]
+            vec![OptimizerSetup { recipe, model, groups: Some(split_groups(bound, recipe)), place, zeroes_all: false }]
         }
-        _ => vec![OptimizerSetup { recipe, model, groups, zeroes_all: false }],
+        _ => vec![OptimizerSetup { recipe, model, groups, place, zeroes_all: false }],
     }
 }
 
@@ -75,7 +76,8 @@ fn two_optimizers(bound: &Bound<'_>, recipe: Recipe, model: usize) -> [Optimizer
         let chosen = weights.filter(|(_, weight)| recipe_of(bound, weight, recipe).kind == kind);
         let weights = chosen.map(|(index, _)| index).collect();
         let recipe = Recipe::new(kind, Implementation::Default);
-        OptimizerSetup { recipe, model, groups: Some(vec![Group { weights, adds_decay: false }]), zeroes_all: false }
+        let groups = Some(vec![Group { weights, adds_decay: false }]);
+        OptimizerSetup { recipe, model, groups, place: StatePlace::Gpu, zeroes_all: false }
     })
 }
 
@@ -132,5 +134,5 @@ fn on(place: StatePlace, recipe: Recipe) -> Recipe {
 }
 
 fn setup_on(place: StatePlace, setup: OptimizerSetup) -> OptimizerSetup {
-    OptimizerSetup { recipe: on(place, setup.recipe), ..setup }
+    OptimizerSetup { recipe: on(place, setup.recipe), place, ..setup }
 }

@@ -32,8 +32,6 @@ pub struct DeepSpeed {
     pub bucket: i64,
     /// `overlap_comm`: gradients are reduced while others are computed.
     pub overlaps: bool,
-    /// `offload_optimizer`: master weights, their gradients and the optimizer's state are on the CPU.
-    pub offloads_optimizer: bool,
 }
 
 impl DeepSpeed {

@@ -76,10 +76,12 @@ impl PlanReport<'_, '_> {
         let bold = Style::new().bold();
         // Not indented, so that it can be pasted as it is.
         let code = format!("\n{bold}The code of the first plan{bold:#}\n\n{}", plan.written.code);
-        match &plan.written.accelerate {
-            Some(text) => format!("{code}\n{bold}The same for accelerate launch --config_file{bold:#}\n\n{text}"),
-            None => code,
-        }
+        let files = [
+            ("The same for accelerate launch --config_file", &plan.written.accelerate),
+            ("The file ds_config.json of DeepSpeed", &plan.written.deepspeed),
+        ];
+        let files = files.into_iter().filter_map(|(what, text)| Some((what, text.as_ref()?)));
+        files.fold(code, |code, (what, text)| format!("{code}\n{bold}{what}{bold:#}\n\n{text}"))
     }
 
     fn tricks_text(&self) -> String {

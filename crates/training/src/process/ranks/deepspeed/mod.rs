@@ -18,8 +18,8 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
 use super::super::moves::Tensors;
-use crate::optimizer::{Optimizer, Parameter, Recipe};
-use crate::script::DeepSpeed;
+use crate::optimizer::{Optimizer, Parameter};
+use crate::script::{DeepSpeed, OptimizerSetup, StatePlace};
 use partition::Partitions;
 use reduction::Reduction;
 
@@ -45,7 +45,7 @@ impl Engine {
     pub fn new(
         context: &mut Context,
         settings: DeepSpeed,
-        recipe: Option<Recipe>,
+        setup: Option<&OptimizerSetup>,
         parameters: &mut [Parameter],
         tensors: &mut Tensors,
         ids: &[usize],
@@ -61,7 +61,7 @@ impl Engine {
         let part = |context: &Context, dtype| context.empty_contiguous(dtype, &[partitions.size]);
         let copy = part(context, dtype);
         let mut zeros = None;
-        let (master, staging) = if settings.offloads_optimizer {
+        let (master, staging) = if setup.is_some_and(|setup| setup.place == StatePlace::Cpu) {
             drop(copy);
             let master = Tensor::on_host(Layout::contiguous(Dtype::Float32, &[partitions.size]));
             context.memory().borrow_mut().set_category(Category::Gradients);
@@ -74,7 +74,7 @@ impl Engine {
         };
         let weights = trained.into_iter().map(|number| (number, parameters[number].clone())).collect();
         let master = Parameter { tensor: master, gradient: Rc::default() };
-        let optimizer = recipe.map(|recipe| Optimizer::new(context, recipe, std::slice::from_ref(&master)));
+        let optimizer = setup.map(|setup| Optimizer::new(context, setup.recipe, std::slice::from_ref(&master)));
         // The constructor gives the master weights a gradient, makes the optimizer's first state, and takes the gradient away again.
         drop(zeros);
         let (reduction, norm) = (RefCell::default(), RefCell::default());
@@ -107,6 +107,11 @@ impl Engine {
         let mut fresh = self.reduction.borrow().held();
         fresh.extend(self.norm.borrow().clone());
         fresh
+    }
+
+    /// `offload_optimizer`: master weights, their gradients and the optimizer's state are on the CPU.
+    fn offloads(&self) -> bool {
+        self.staging.is_some()
     }
 
     fn gradient(&self, weight: usize) -> &RefCell<Option<Tensor>> {

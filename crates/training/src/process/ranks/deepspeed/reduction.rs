@@ -82,7 +82,7 @@ impl Engine {
         if elements <= self.settings.bucket {
             let view = reduction.buffers[reduction.turn].unsafe_view(gradient.shared_layout());
             self.gradient(weight).replace(Some(view));
-        } else if self.settings.offloads_optimizer {
+        } else if self.offloads() {
             drop(gradient);
             context.memory().borrow_mut().set_category(Category::Gradients);
             let copy = self.gradient(weight).borrow().as_ref().map(|it| context.empty(it.shared_layout()));
@@ -112,7 +112,7 @@ impl Engine {
         }
         send(&message);
         for weight in std::mem::take(&mut reduction.weights) {
-            if self.partitions.is_first(weight) && self.settings.offloads_optimizer {
+            if self.partitions.is_first(weight) && self.offloads() {
                 self.offload(context, reduction, weight);
             } else if self.partitions.is_first(weight) {
                 self.collect(context, reduction, weight);
@@ -164,7 +164,7 @@ impl Engine {
             }
         }
         self.reduce(context, reduction);
-        if self.settings.offloads_optimizer {
+        if self.offloads() {
             return self.release(reduction);
         }
         context.memory().borrow_mut().set_category(Category::Gradients);

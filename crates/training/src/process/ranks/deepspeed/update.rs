@@ -12,7 +12,7 @@ impl Engine {
     /// `step`: gradients are clipped by default, and copied to the type of the master weights.
     pub fn update(&self, context: &mut Context, optimizer: &mut Optimizer) {
         context.memory().borrow_mut().set_category(Category::Temporary);
-        if self.settings.offloads_optimizer {
+        if self.offloads() {
             return self.update_on_host(context);
         }
         let mut gradients = std::mem::take(&mut self.reduction.borrow_mut().averaged);
