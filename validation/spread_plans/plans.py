@@ -17,7 +17,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 GPUS, STEPS = 4, 20
-# Model, batch of a GPU, sequence length, further flags, and the share of what DDP reserves that is left.
+# Model, batch of a GPU, sequence length, further flags, the share of what the start reserves that is left, and how the start is spread.
 STARTS = [
     ("gpt2-no-cache", 8, 256, [], 0.7),
     ("gpt2-medium", 2, 256, [], 0.55),
@@ -33,6 +33,12 @@ STARTS = [
     ("mistral-window", 2, 256, ["--dtype", "bf16"], 0.6),
     ("vit-hf", 32, None, [], 0.8),
     ("t5-small", 8, 128, [], 0.7),
+    ("gpt2-no-cache", 8, 256, ["--dtype", "bf16"], 0.6, "deepspeed:1"),
+    ("llama-160m", 4, 512, ["--dtype", "bf16"], 0.6, "deepspeed:1"),
+    ("qwen2-0.5b", 2, 256, ["--dtype", "bf16"], 0.5, "deepspeed:2"),
+    ("llama-1b", 1, 512, ["--dtype", "bf16"], 0.75, "deepspeed:2"),
+    ("bert-large", 4, 128, [], 0.7, "deepspeed:2"),
+    ("t5-small", 8, 128, [], 0.4, "deepspeed:1"),
 ]
 PRELUDE = """import json, os, sys
 if {conf!r}:
@@ -63,6 +69,11 @@ def stream():
 
 
 batches = stream()
+if {file!r}:
+    import tempfile
+
+    os.chdir(tempfile.mkdtemp())
+    open("ds_config.json", "w").write({file!r})
 """
 EPILOGUE = """
 torch.cuda.synchronize()
@@ -80,25 +91,27 @@ def ask(binary, *arguments):
 def make(given):
     """For each start: its own code, and that of the recommended plan and of the first plan of each other group."""
     given.out.mkdir(parents=True, exist_ok=True)
-    for model, batch, seq, flags, share in STARTS:
+    for model, batch, seq, flags, share, *way in STARTS:
+        (way,) = way or ["ddp"]
         capture = HERE.parent / "captures" / f"{model}.vramfit"
         sizes = ["--batch", batch, *(["--seq", seq] if seq else []), *flags]
-        spread = ["--parallel", "ddp", "--world", GPUS]
+        spread = ["--parallel", way, "--world", GPUS]
         reserved = ask(given.binary, "estimate", capture, *sizes, *spread)["peak_reserved"]
         cap = int(reserved * share) >> 21 << 21
-        answer = ask(given.binary, "plan", capture, *sizes, "--gpus", GPUS, "--link", "nvlink", "--vram", cap)
+        asked = ["--gpus", GPUS, "--link", "nvlink"] if way == "ddp" else spread
+        answer = ask(given.binary, "plan", capture, *sizes, *asked, "--vram", cap)
         groups, chosen = set(), []
         for plan in answer["plans"]:
             if plan["group"] not in groups and len(chosen) < 3:
                 groups.add(plan["group"])
                 chosen.append(plan)
         dtype = flags[flags.index("--dtype") + 1] if "--dtype" in flags else "none"
-        start = {"code": answer["start"]["code"], "peak_reserved": answer["start"]["peak_reserved"], "changes": [], "settings": answer["start"]["settings"]}
+        start = {**answer["start"], "changes": []}
         for number, plan in enumerate([start, *chosen]):
             settings = plan["settings"]
-            rows = {"conf": settings["alloc_conf"], "model": model, "dtype": dtype, "validation": str(HERE.parent), "cap": cap, "batch": settings["batch"], "seq": settings["sizes"].get("seq", seq)}
+            rows = {"conf": settings["alloc_conf"], "file": plan.get("deepspeed", ""), "model": model, "dtype": dtype, "validation": str(HERE.parent), "cap": cap, "batch": settings["batch"], "seq": settings["sizes"].get("seq", seq)}
             text = PRELUDE.format(count=STEPS * settings["accumulate"], **rows) + plan["code"] + EPILOGUE
-            name = f"{model}-{'start' if number == 0 else number}"
+            name = f"{model}{'' if way == 'ddp' else '-' + way.replace(':', '')}-{'start' if number == 0 else number}"
             (given.out / f"{name}.py").write_text(text)
             facts = {"name": name, "model": model, "cap": cap, "predicted": plan["peak_reserved"], "is_start": number == 0}
             facts["what"] = f"{settings['parallel']}, batch {settings['batch']} a GPU" if number == 0 else "; ".join(change["after"] for change in plan["changes"])
@@ -110,7 +123,8 @@ def measured(script):
     """One script's row."""
     facts = json.loads(script.with_suffix(".json").read_text())
     shim = HERE.parent / "scripts" / "shim"
-    environment = {**os.environ, "PYTHONPATH": str(shim), "MADE_UP_WORLD": str(GPUS), "HF_HUB_OFFLINE": "1", "CASES": str(HERE.parent)}
+    paths = os.pathsep.join(filter(None, [str(shim), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": paths, "MADE_UP_WORLD": str(GPUS), "HF_HUB_OFFLINE": "1", "CASES": str(HERE.parent)}
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment, timeout=300)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode == 0 and lines:
@@ -135,12 +149,17 @@ def table(given):
     equal = sum(row["reserved"] == row["predicted"] for row in ran)
     worst = max((abs(row["reserved"] / row["predicted"] - 1) for row in ran), default=0)
     died = sum(row.get("died") == "out of memory" for row in starts)
+    lived = [row["model"] for row in starts if "reserved" in row]
     print("# Plans for four GPUs under their limits\n")
-    print("Made by `validation/spread_plans/plans.py`. Each start is DDP on four GPUs under a limit that is too small for it. The printed code of the")
+    print("Made by `validation/spread_plans/plans.py`. Each start is DDP or DeepSpeed on four GPUs under a limit that is too small for it. The printed code of the")
     print("recommended plan, and of the first of each other group, ran on an H200 as rank 0 of four: 20 steps in a process of its own, the limit set by")
     print("`set_per_process_memory_fraction`, PyTorch's fake process group for the other ranks. NCCL was not there. In a first run the 11 plans with")
-    print("autocast failed: their code gave autocast an object where PyTorch takes a name. The code was mended, and all ran again.\n")
-    print(f"{len(ran)} of {len(plans)} plans run; {died} of {len(starts)} starts die of memory. Reserved memory is as predicted in {equal} of {len(ran)}, the worst off by {worst:.2%}.\n")
+    print("autocast failed: their code gave autocast an object where PyTorch takes a name. The code was mended, and all ran again.")
+    print("DeepSpeed's plans were added later and ran once.\n")
+    print(f"{len(ran)} of {len(plans)} plans run; {died} of {len(starts)} starts die of memory. Reserved memory is as predicted in {equal} of {len(ran)}, the worst off by {worst:.2%}.")
+    if lived:
+        print(f"The start of {', '.join(lived)} fits after all, by giving cached memory back: `plan` says so of it.")
+    print()
     print("| model | limit | plan | reserved, predicted | measured |\n| --- | ---: | --- | ---: | ---: |")
     for row in rows:
         found = f"{row['reserved'] >> 20} MiB" if "reserved" in row else "**dies**" if row["died"] == "out of memory" else "**fails**"

@@ -83,6 +83,9 @@ struct StartReport {
     code: String,
     /// What a program needs to do the same to a live model.
     parts: Option<Parts>,
+    /// DeepSpeed's configuration, `ds_config.json`, that the code reads; absent where DeepSpeed does not spread the training.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    deepspeed: Option<String>,
 }
 
 /// Whether the start fits.
@@ -216,6 +219,7 @@ impl PlanReport<'_, '_> {
                 device_used: outcome.device_used,
                 seconds: outcome.seconds,
                 code: written.map(|written| written.code.clone()).unwrap_or_default(),
+                deepspeed: written.and_then(|written| written.deepspeed.clone()),
                 parts: written.map(|written| written.parts.clone()),
             },
             fit: PlanFit {
