@@ -1,6 +1,6 @@
 //! Leaves: the nodes that write their `.grad`.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use smallvec::smallvec;
@@ -106,21 +106,5 @@ pub fn sink_with(leaf: &Tensor, gradient: Rc<RefCell<Option<Tensor>>>) -> Edge {
 }
 
 fn accumulating(backward: AccumulateGrad) -> Edge {
-    let node = Node {
-        sequence: u64::MAX,
-        saved: RefCell::default(),
-        packed: RefCell::default(),
-        next: smallvec![],
-        inputs: smallvec![],
-        outputs: 1,
-        origin: 0,
-        dependencies: Cell::new(0),
-        visited: Cell::new(0),
-        is_skipped: Cell::new(false),
-        is_end: Cell::new(false),
-        buffer: RefCell::default(),
-        hooks: RefCell::default(),
-        backward,
-    };
-    Edge { node: Rc::new(node), output: 0 }
+    Edge { node: Rc::new(Node::new(u64::MAX, backward)), output: 0 }
 }

@@ -82,6 +82,28 @@ pub struct Node<Function: Backward + ?Sized = dyn Backward> {
     pub backward: Function,
 }
 
+impl<Function: Backward> Node<Function> {
+    /// A node of one output, without saved tensors and without anything before it.
+    pub(crate) fn new(sequence: u64, backward: Function) -> Node<Function> {
+        Node {
+            sequence,
+            saved: RefCell::default(),
+            packed: RefCell::default(),
+            next: SmallVec::new(),
+            inputs: SmallVec::new(),
+            outputs: 1,
+            origin: 0,
+            dependencies: Cell::new(0),
+            visited: Cell::new(0),
+            is_skipped: Cell::new(false),
+            is_end: Cell::new(false),
+            buffer: RefCell::default(),
+            hooks: RefCell::default(),
+            backward,
+        }
+    }
+}
+
 /// What `register_hook` on a tensor registers: called before the function that made the tensor runs backward.
 #[derive(Clone)]
 pub struct OutputHook(pub Rc<dyn Fn(&mut Context)>);

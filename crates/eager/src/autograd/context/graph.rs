@@ -1,6 +1,6 @@
 //! The graph that is recorded.
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use smallvec::SmallVec;
@@ -75,22 +75,11 @@ impl Context {
         backward: impl Backward + 'static,
     ) -> Edge {
         self.sequences[self.thread as usize] += 1;
-        let node = Node {
-            sequence: self.sequences[self.thread as usize],
-            saved: RefCell::new(saved),
-            packed: RefCell::new(packed),
-            inputs,
-            next,
-            outputs,
-            origin: self.memory.borrow().origin(),
-            dependencies: Cell::new(0),
-            visited: Cell::new(0),
-            is_skipped: Cell::new(false),
-            is_end: Cell::new(false),
-            buffer: RefCell::default(),
-            hooks: RefCell::default(),
-            backward,
-        };
+        let mut node = Node::new(self.sequences[self.thread as usize], backward);
+        node.saved = RefCell::new(saved);
+        node.packed = RefCell::new(packed);
+        (node.inputs, node.next, node.outputs) = (inputs, next, outputs);
+        node.origin = self.memory.borrow().origin();
         Edge { node: Rc::new(node), output: 0 }
     }
 }
