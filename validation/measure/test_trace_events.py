@@ -51,6 +51,14 @@ class Pack(unittest.TestCase):
         packed = pack([entry("segment_alloc", 2097152), entry("alloc", 5, 1024)], [])
         self.assertEqual(packed["addresses"], [0, 2])
 
+    def test_what_printing_a_tensor_takes_is_left_out(self):
+        printing = [{"filename": "x/site-packages/torch/_tensor_str.py", "line": 401, "name": "get_summarized_data"}]
+        events = [entry("alloc", 5), entry("segment_alloc", 2097152, 512, frames=printing)]
+        events += [entry("alloc", 24, 512, frames=printing), mark(), entry("free_requested", 24, 512, frames=printing)]
+        packed = pack(events + [entry("free_completed", 24, 512, frames=printing), entry("alloc", 6, 1024)], ["build"])
+        self.assertEqual(packed["actions"], "aSa")
+        self.assertEqual(packed["marks"], [("build", 2)])
+
     def test_stacks_are_shared_and_free_of_machine_paths(self):
         frames = [
             {"filename": "x/site-packages/torch/nn/functional.py", "line": 12, "name": "linear"},

@@ -82,8 +82,18 @@ def trim(frames, table):
     return tuple(chosen)
 
 
+def is_printing(entry):
+    """Whether Python prints a tensor there, as DeepSpeed does with all weights for a line of its log that it does not write.
+
+    How many tensors of a few bytes that takes depends on the values, and all are freed again.
+    """
+    if entry["action"] not in ("alloc", "free_requested", "free_completed"):
+        return False
+    return any(short_path(frame["filename"]) == "torch/_tensor_str.py" for frame in entry.get("frames", ()))
+
+
 def pack(entries, marks):
-    """Columns, one item an event. A free that completes at once is one event, `f`.
+    """Columns, one item an event. A free that completes at once is one event, `f`. What printing takes is left out.
 
     Addresses are counted in units of 512 bytes from the lowest segment.
     """
@@ -96,6 +106,8 @@ def pack(entries, marks):
         action, address = entry["action"], entry.get("addr", 0)
         if action == "snapshot":
             places.append(len(actions))
+            continue
+        if is_printing(entry):
             continue
         offset = (address - base) // 512 if address else None
         if action == "free_completed" and actions and actions[-1] == "r" and columns["addresses"][-1] == offset:

@@ -45,11 +45,11 @@ pub enum Stream {
     /// The one that computes.
     #[default]
     Compute,
-    /// FSDP's stream for copying shards into the buffers of all-gathers.
+    /// The stream of FSDP or DeepSpeed for all-gathers of weights.
     AllGather,
-    /// FSDP's stream for reduce-scatters of gradients.
+    /// The stream of FSDP or DeepSpeed for reduce-scatters of gradients.
     ReduceScatter,
-    /// FSDP's stream for all-reduces of gradients over replicas.
+    /// FSDP's stream for all-reduces of gradients over replicas, and DeepSpeed's for reducing them in stages 1 and 2.
     AllReduce,
 }
 
@@ -149,6 +149,10 @@ pub struct Storage {
     bytes: u64,
     id: Cell<u32>,
     category: Cell<Category>,
+    /// Whether [`Storage::refill`] may give it other memory.
+    is_refillable: bool,
+    /// Held by all storages that share the allocation: the last one frees it.
+    sharing: RefCell<Option<Rc<()>>>,
 }
 
 /// The handle that every [`Storage`] keeps for its free.
@@ -325,18 +329,42 @@ impl Storage {
         let category = borrowed.category;
         let id = borrowed.allocate(bytes);
         drop(borrowed);
-        Storage { memory: Rc::clone(memory), bytes, id: Cell::new(id), category: Cell::new(category) }
+        Storage::with(memory, bytes, (id, category), false)
     }
 
     /// A storage of size 0 that [`Storage::resize_to_full`] gives `bytes`.
     pub fn unallocated(memory: &SharedMemory, bytes: u64, category: Category) -> Rc<Storage> {
-        Rc::new(Storage { memory: Rc::clone(memory), bytes, id: Cell::new(NOTHING), category: Cell::new(category) })
+        Rc::new(Storage::with(memory, bytes, (NOTHING, category), false))
+    }
+
+    /// A storage of size 0 that [`Storage::refill`] gives memory. Views of it keep the memory that it had when they were made.
+    pub fn refillable(memory: &SharedMemory, bytes: u64, category: Category) -> Rc<Storage> {
+        Rc::new(Storage::with(memory, bytes, (NOTHING, category), true))
+    }
+
+    fn with(memory: &SharedMemory, bytes: u64, (id, category): (u32, Category), is_refillable: bool) -> Storage {
+        let (id, category) = (Cell::new(id), Cell::new(category));
+        Storage { memory: Rc::clone(memory), bytes, id, category, is_refillable, sharing: RefCell::default() }
+    }
+
+    /// The storage of a view: itself, but of one that may get other memory a storage that shares what it has now.
+    pub fn of_view(self: &Rc<Self>) -> Rc<Storage> {
+        if !self.is_refillable {
+            return Rc::clone(self);
+        }
+        let shared = Storage::with(&self.memory, self.bytes, (self.id.get(), self.category.get()), false);
+        if self.id.get() != NOTHING {
+            let sharing = Rc::clone(self.sharing.borrow_mut().get_or_insert_default());
+            shared.sharing.replace(Some(sharing));
+        }
+        Rc::new(shared)
     }
 
     /// `resize_(0)`: frees its memory, which its tensors share.
     pub fn resize_to_nothing(&self) {
         let id = self.id.replace(NOTHING);
-        if id != NOTHING {
+        let is_shared = self.sharing.take().is_some_and(|sharing| Rc::strong_count(&sharing) > 1);
+        if id != NOTHING && !is_shared {
             self.memory.borrow_mut().free(id);
         }
     }
@@ -349,6 +377,15 @@ impl Storage {
             self.id.set(memory.allocate(self.bytes));
             memory.category = before;
         }
+    }
+
+    /// `tensor.data = other`: it gets memory of so many bytes, which its tensors share.
+    pub fn refill(&self, bytes: u64) {
+        self.resize_to_nothing();
+        let mut memory = self.memory.borrow_mut();
+        let before = std::mem::replace(&mut memory.category, self.category.get());
+        self.id.set(memory.allocate(bytes));
+        memory.category = before;
     }
 
     /// Changes what this memory counts as.
@@ -377,7 +414,7 @@ impl Storage {
 impl Drop for Storage {
     fn drop(&mut self) {
         if self.id.get() != NOTHING {
-            self.memory.borrow_mut().free(self.id.get());
+            self.resize_to_nothing();
         }
     }
 }

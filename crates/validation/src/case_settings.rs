@@ -128,11 +128,21 @@ fn parallel(settings: &RankSettings) -> Parallel {
         None if settings.parallel == "fsdp2" => (1, settings.world),
         None if settings.parallel == "tp" => return Parallel::Tensor(TensorParallel { world: settings.world }),
         None if settings.parallel.starts_with("deepspeed:") => {
+            let stage = match settings.parallel.as_str() {
+                "deepspeed:1" => ZeroStage::One,
+                "deepspeed:2" => ZeroStage::Two,
+                _ => ZeroStage::Three,
+            };
+            // Stage 3 overlaps unless it is told not to.
+            let overlaps = match settings.overlap_comm.as_str() {
+                "default" => stage == ZeroStage::Three,
+                chosen => chosen == "true",
+            };
             return Parallel::DeepSpeed(DeepSpeed {
                 world: settings.world,
-                stage: if settings.parallel == "deepspeed:1" { ZeroStage::One } else { ZeroStage::Two },
+                stage,
                 bucket: settings.reduce_bucket_size,
-                overlaps: settings.overlap_comm == "true",
+                overlaps,
             });
         }
         None => return Parallel::None,

@@ -50,13 +50,17 @@ impl Tensor {
 
     /// A view that autograd tracks: another tensor on the same storage, which holds its base.
     pub fn view(&self, layout: impl Into<Rc<Layout>>) -> Tensor {
-        let (base, layout) = (self.0.storage.clone(), layout.into());
-        Tensor(Rc::new(TensorBody { storage: self.0.storage.clone(), layout, edge: None, base }))
+        let (storage, layout) = (self.storage_of_view(), layout.into());
+        Tensor(Rc::new(TensorBody { base: storage.clone(), storage, layout, edge: None }))
     }
 
     /// Another tensor on the same storage that autograd does not track as a view, as `_unsafe_view` makes.
     pub fn unsafe_view(&self, layout: impl Into<Rc<Layout>>) -> Tensor {
-        Tensor(Rc::new(TensorBody { storage: self.0.storage.clone(), layout: layout.into(), edge: None, base: None }))
+        Tensor(Rc::new(TensorBody { storage: self.storage_of_view(), layout: layout.into(), edge: None, base: None }))
+    }
+
+    fn storage_of_view(&self) -> Option<Rc<Storage>> {
+        self.0.storage.as_ref().map(Storage::of_view)
     }
 
     /// Another tensor on the same storage, outside the graph.

@@ -12,4 +12,8 @@ pub trait ModuleHooks {
 
     /// The module returns `results`.
     fn left(&self, context: &mut Context, module: u32, results: &[TensorId], tensors: &mut [Option<Tensor>]);
+
+    /// A checkpointed region that ran again has all that it needs: modules that are still open are left without a call of
+    /// [`ModuleHooks::left`].
+    fn stopped(&self) {}
 }

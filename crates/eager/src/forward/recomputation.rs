@@ -69,6 +69,9 @@ impl Forward<'_> {
             Body::Steps(first, last) => self.steps_again(context, first, last),
             Body::ChunkOfLoss(_) => self.chunk_again(context),
         }
+        if let Some(hooks) = &self.hooks {
+            hooks.stopped();
+        }
         context.checkpointing.end(&memory);
         context.set_grad(was_grad_on);
         memory.borrow_mut().set_category(Category::Temporary);

@@ -36,7 +36,7 @@ const SEGMENT: u64 = 20 << 20;
 /// What it takes for one of up to 1 MiB.
 const SMALL_SEGMENT: u64 = 2 << 20;
 
-/// What the driver takes for FSDP's streams, as measured on an H200 with CUDA 13.
+/// What the driver takes for the streams of FSDP or DeepSpeed, as measured on an H200 with CUDA 13.
 pub const STREAMS: u64 = 70 << 20;
 
 /// The least and the most that NCCL takes for a group of ranks, beside PyTorch's allocator. Its users report 544 and 688 MB on A100s with

@@ -33,7 +33,7 @@ use average::AveragedModel;
 use hooks::Hooks;
 use names::Names;
 pub(crate) use passes::{LivePass, Rebinding, shared};
-use ranks::Rank;
+pub(crate) use ranks::Rank;
 pub use ranks::Traffic;
 
 /// Journal entries that are reserved for each step of a captured pass: a transformer makes as many in two training steps.
@@ -289,6 +289,9 @@ impl<'s> Process<'s> {
                 Scenario::Lower if engine.may_overflow() => engine.skip_update(context),
                 _ => engine.update(context, optimizer),
             };
+        }
+        if let Some(Rank::Partitioned(engine)) = &ranks[model] {
+            return engine.update(context, optimizer);
         }
         let parameters = &parameters[model];
         match scaler {

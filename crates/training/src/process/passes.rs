@@ -1,7 +1,5 @@
 //! A captured pass as the script runs it: forward, and backward from its loss.
 
-use std::rc::Rc;
-
 use vramfit_cudnn::Scenario;
 use vramfit_eager::autograd::{Context, Tensor, Thread, engine};
 use vramfit_eager::forward::{Forward, Instant, Missing, Passes, UnknownModule, frozen_weights, regions_keeping};
@@ -127,12 +125,9 @@ impl Process<'_> {
             }
             None => loss,
         };
-        let engine = match &ranks[model] {
-            Some(Rank::DeepSpeed(engine)) => Some(Rc::clone(engine)),
-            _ => None,
-        };
+        let engine_hook = ranks[model].as_ref().and_then(Rank::engine_hook);
         // DeepSpeed's engine divides the loss by the number of micro-batches, also by one, and multiplies it by its scale.
-        let divided = engine.as_ref().map(|_| {
+        let divided = engine_hook.as_ref().map(|_| {
             context.memory().borrow_mut().set_category(Category::Temporary);
             scaled(context, &loss, Scaling::ByNumber)
         });
@@ -145,8 +140,8 @@ impl Process<'_> {
         if let Some(Rank::Replica(replica)) = &ranks[model] {
             context.gradient_hook = replica.hook();
         }
-        if let Some(engine) = &engine {
-            context.gradient_hook = Some(engine.hook());
+        if engine_hook.is_some() {
+            context.gradient_hook = engine_hook;
         }
         let again = ranks[model].as_ref().and_then(Rank::hooks_again);
         engine::run_recomputing(context, &edge, gradient.clone(), &|context, frame| {
@@ -166,8 +161,8 @@ impl Process<'_> {
             missing.entry(operator).or_default().append(&mut steps);
         }
         drop(gradient);
-        if let Some(engine) = engine {
-            engine.after_backward(context);
+        if let Some(rank) = &ranks[model] {
+            rank.finish_backward(context);
         }
         drop(edge);
         drop(loss);

@@ -7,9 +7,9 @@ use vramfit_eager::autograd::Tensor;
 use super::Process;
 use super::moves::move_inputs;
 use super::passes::LivePass;
-use super::ranks::{Engine, Rank, Replica, shard, split_model};
+use super::ranks::{Engine, Moved, PartitionedEngine, Rank, Replica, shard, split_model};
 use super::weights::{move_model, share_model};
-use crate::script::{Parallel, Pass};
+use crate::script::{Parallel, Pass, ZeroStage};
 
 impl Process<'_> {
     pub(super) fn move_model(&mut self, model: usize) {
@@ -81,6 +81,9 @@ impl Process<'_> {
         let pass = &self.script.passes[index];
         let Parallel::DeepSpeed(settings) = &pass.parallel else { return };
         self.move_model(model);
+        if settings.stage == ZeroStage::Three {
+            return self.create_partitioned_engine(model, optimizer, index);
+        }
         let weights = &pass.bound.model.parameters;
         let ids: Vec<usize> = self.numbers[model].iter().map(|&number| weights[number].tensor.0 as usize).collect();
         let tensors = &mut self.passes[index].tensors;
@@ -93,6 +96,27 @@ impl Process<'_> {
         }
         self.context.communicators = 1;
         self.ranks[model] = Some(Rank::DeepSpeed(Rc::new(engine)));
+    }
+
+    fn create_partitioned_engine(&mut self, model: usize, optimizer: usize, index: usize) {
+        let pass = &self.script.passes[index];
+        let Parallel::DeepSpeed(settings) = &pass.parallel else { return };
+        let LivePass { shared, tensors, .. } = &mut self.passes[index];
+        let moved = Moved {
+            bound: pass.bound,
+            parameters: &mut self.parameters[model],
+            numbers: &self.numbers[model],
+            frozen: shared.frozen(),
+            tensors,
+        };
+        let setup = self.script.optimizers.get(optimizer);
+        let made = PartitionedEngine::new(&mut self.context, settings.clone(), setup, moved);
+        let Some((engine, created)) = made else { return };
+        if created.is_some() {
+            self.optimizers[optimizer] = created;
+        }
+        self.context.communicators = 1;
+        self.ranks[model] = Some(Rank::Partitioned(Rc::new(engine)));
     }
 
     pub(super) fn move_inputs(&mut self, pass: usize, micro_batches: u32) {

@@ -8,7 +8,7 @@ use vramfit_eager::memory::{Category, Storage};
 use vramfit_graph::layout::Layout;
 
 use crate::optimizer::Optimizer;
-use crate::process::Process;
+use crate::process::{Process, Rank};
 
 /// Everything that is live between two steps, in a fixed order.
 pub(super) struct State {
@@ -214,7 +214,11 @@ fn tensors<'p>(process: &'p Process<'_>, are_fresh: bool) -> impl Iterator<Item 
         let model = pass.bound.model;
         let weights = model.parameters.len() + model.buffers.len();
         let inputs = weights..weights + model.inputs.len() + model.targets.len();
-        let is_fresh = move |index: usize| live.has_fresh_inputs && inputs.contains(&index);
+        let has_fresh_weights = process.ranks[pass.model].as_ref().is_some_and(Rank::has_fresh_weights);
+        let is_fresh = move |index: usize| match index < model.parameters.len() {
+            true => has_fresh_weights,
+            false => live.has_fresh_inputs && inputs.contains(&index),
+        };
         let tensors = live.tensors.iter().enumerate();
         tensors.filter(move |(index, _)| is_fresh(*index) == are_fresh).filter_map(|(_, tensor)| tensor.as_ref())
     })

@@ -46,6 +46,8 @@ pub enum ZeroStage {
     One,
     /// Gradients, too.
     Two,
+    /// Weights, too.
+    Three,
 }
 
 impl ZeroStage {
@@ -54,6 +56,7 @@ impl ZeroStage {
         match self {
             ZeroStage::One => 1,
             ZeroStage::Two => 2,
+            ZeroStage::Three => 3,
         }
     }
 }

@@ -52,10 +52,12 @@ pub struct Context {
     pub checkpointing: Checkpointing,
     /// Whether saved tensors go to the host.
     pub offload: Offload,
-    /// Whether FSDP's streams have been created.
+    /// Whether streams beside the one that computes have been created.
     pub has_streams: bool,
     /// Whether the linear layer that runs is split by rows, so that each rank adds its share of the bias.
     pub adds_bias_share: bool,
+    /// Whether linear layers are functions written in Python, as DeepSpeed makes them when it partitions weights.
+    pub linear_is_function: bool,
     /// How many groups of ranks the process communicates with.
     pub communicators: u32,
     /// Called when a leaf has got its gradient.
@@ -85,6 +87,7 @@ impl Context {
             offload: Offload::default(),
             has_streams: false,
             adds_bias_share: false,
+            linear_is_function: false,
             communicators: 0,
             gradient_hook: None,
         }

@@ -2,6 +2,7 @@
 
 mod any_rank;
 mod flops;
+mod function_layer;
 mod grouped;
 mod matrix;
 mod vector;
@@ -229,7 +230,11 @@ fn power(context: &mut Context, call: &Call<'_>) -> Outcome {
 }
 
 fn linear_layer(context: &mut Context, call: &Call<'_>) -> Outcome {
-    linear(context, call.tensor(0)?, call.tensor(1)?, call.optional_tensor(2))
+    let (input, weight, bias) = (call.tensor(0)?, call.tensor(1)?, call.optional_tensor(2));
+    if context.linear_is_function {
+        return function_layer::linear(context, input, weight, bias);
+    }
+    linear(context, input, weight, bias)
 }
 
 /// `mm`, `bmm`.

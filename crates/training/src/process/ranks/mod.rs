@@ -12,15 +12,17 @@ mod replica;
 mod sharding;
 mod shards;
 mod sink;
+mod streams;
 mod tensor_parallel;
 mod traffic;
 
 use std::rc::Rc;
 
+use vramfit_eager::autograd::engine::GradientHook;
 use vramfit_eager::autograd::{Context, Tensor};
 use vramfit_eager::forward::ModuleHooks;
 
-pub(super) use deepspeed::Engine;
+pub(super) use deepspeed::{Engine, Moved, PartitionedEngine};
 pub(super) use replica::Replica;
 pub(super) use sharding::{shard, sharded_modules};
 use shards::Shards;
@@ -38,6 +40,8 @@ pub(crate) enum Rank {
     Tensor(Rc<SplitLayers>),
     /// All of it, in DeepSpeed's engine.
     DeepSpeed(Rc<Engine>),
+    /// A part of each weight, in DeepSpeed's engine.
+    Partitioned(Rc<PartitionedEngine>),
 }
 
 impl Rank {
@@ -48,6 +52,7 @@ impl Rank {
             Rank::Shards(shards) => shards.set_reduces(reduces),
             Rank::Tensor(_) => {}
             Rank::DeepSpeed(engine) => engine.set_last(reduces),
+            Rank::Partitioned(engine) => engine.set_last(reduces),
         }
     }
 
@@ -63,7 +68,7 @@ impl Rank {
         match self {
             Rank::Replica(replica) => replica.after_backward(),
             Rank::Shards(shards) => shards.after_backward(context),
-            Rank::Tensor(_) | Rank::DeepSpeed(_) => {}
+            Rank::Tensor(_) | Rank::DeepSpeed(_) | Rank::Partitioned(_) => {}
         }
     }
 
@@ -74,6 +79,7 @@ impl Rank {
             Rank::Shards(shards) => Some(Rc::<Shards>::clone(shards)),
             Rank::Tensor(layers) => Some(Rc::<SplitLayers>::clone(layers)),
             Rank::DeepSpeed(_) => None,
+            Rank::Partitioned(engine) => Some(engine.module_hooks()),
         }
     }
 
@@ -81,7 +87,25 @@ impl Rank {
     pub fn hooks_again(&self) -> Option<Rc<dyn ModuleHooks>> {
         match self {
             Rank::Replica(_) | Rank::Shards(_) | Rank::DeepSpeed(_) => None,
-            Rank::Tensor(_) => self.module_hooks(),
+            Rank::Tensor(_) | Rank::Partitioned(_) => self.module_hooks(),
+        }
+    }
+
+    /// The hook of DeepSpeed's engine, called when a weight has its gradient; `None` without an engine.
+    pub fn engine_hook(&self) -> Option<GradientHook> {
+        match self {
+            Rank::Replica(_) | Rank::Shards(_) | Rank::Tensor(_) => None,
+            Rank::DeepSpeed(engine) => Some(engine.hook()),
+            Rank::Partitioned(engine) => Some(engine.gradient_hook()),
+        }
+    }
+
+    /// What DeepSpeed's engine does when the call of `backward` has returned.
+    pub fn finish_backward(&self, context: &Context) {
+        match self {
+            Rank::Replica(_) | Rank::Shards(_) | Rank::Tensor(_) => {}
+            Rank::DeepSpeed(engine) => engine.after_backward(context),
+            Rank::Partitioned(engine) => engine.after_backward(context),
         }
     }
 
@@ -92,6 +116,7 @@ impl Rank {
             Rank::Shards(shards) => shards.each_tensor(look),
             Rank::Tensor(_) => {}
             Rank::DeepSpeed(engine) => engine.each_tensor(look),
+            Rank::Partitioned(engine) => engine.each_tensor(look),
         }
     }
 
@@ -100,7 +125,13 @@ impl Rank {
         match self {
             Rank::Replica(_) | Rank::Shards(_) | Rank::Tensor(_) => Vec::new(),
             Rank::DeepSpeed(engine) => engine.fresh(),
+            Rank::Partitioned(engine) => engine.fresh(),
         }
+    }
+
+    /// Whether weights get other memory in each step.
+    pub fn has_fresh_weights(&self) -> bool {
+        matches!(self, Rank::Partitioned(_))
     }
 
     /// Whether a step requests what the step before it did.
@@ -108,6 +139,7 @@ impl Rank {
         match self {
             Rank::Replica(replica) => replica.is_settled(),
             Rank::Shards(_) | Rank::Tensor(_) | Rank::DeepSpeed(_) => true,
+            Rank::Partitioned(engine) => engine.is_settled(),
         }
     }
 }

@@ -10,12 +10,8 @@ use vramfit_eager::memory::{Category, SideEventKind, Storage};
 use vramfit_graph::model::TensorId;
 
 use super::group::{Group, Phase};
+use super::streams::{PIECE, create_streams};
 use crate::script::Sharded;
-
-/// The driver takes address space for FSDP's streams in so many pieces, as seen on an H200 with CUDA 13.
-const STREAM_PIECES: u32 = 32;
-/// Bytes of a piece.
-const PIECE: u64 = 2 << 20;
 
 /// A sharded model.
 pub(crate) struct Shards {
@@ -71,16 +67,6 @@ impl ShardsState {
         // The first copy takes pinned memory for its tables.
         if !std::mem::replace(&mut self.has_pinned, true) {
             context.memory().borrow_mut().add_side_event(SideEventKind::LibraryAllocates(PIECE));
-        }
-    }
-
-    /// The first forward pass creates the streams, for which the driver takes memory.
-    fn create_streams(&mut self, context: &mut Context) {
-        if !std::mem::replace(&mut context.has_streams, true) {
-            let mut memory = context.memory().borrow_mut();
-            for _ in 0..STREAM_PIECES {
-                memory.add_side_event(SideEventKind::LibraryAllocates(PIECE));
-            }
         }
     }
 
@@ -207,7 +193,7 @@ impl ModuleHooks for Shards {
         let Some(group) = self.state.borrow().modules.get(&module).copied() else { return };
         let originals = given.iter().filter_map(|id| Some((*id, tensors[id.0 as usize].clone()?))).collect();
         self.given.borrow_mut().push(originals);
-        self.state.borrow_mut().create_streams(context);
+        create_streams(context);
         self.cast_inputs(context, given, tensors);
         if let Some(index) = group {
             self.state.borrow_mut().before_forward(context, index);

@@ -6,6 +6,7 @@
 mod partition;
 mod reduction;
 mod scalars;
+mod stage3;
 mod update;
 
 use std::cell::RefCell;
@@ -18,10 +19,12 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
 use super::super::moves::Tensors;
+use super::streams::create_streams;
 use crate::optimizer::{Optimizer, Parameter};
 use crate::script::{DeepSpeed, OptimizerSetup, StatePlace};
 use partition::Partitions;
 use reduction::Reduction;
+pub(in crate::process) use stage3::{Moved, PartitionedEngine};
 
 /// The engine of a model.
 pub(crate) struct Engine {
@@ -64,11 +67,13 @@ impl Engine {
         let (master, staging) = if setup.is_some_and(|setup| setup.place == StatePlace::Cpu) {
             drop(copy);
             let master = Tensor::on_host(Layout::contiguous(Dtype::Float32, &[partitions.size]));
+            create_streams(context);
             context.memory().borrow_mut().set_category(Category::Gradients);
             (master, Some(context.empty_contiguous(dtype, &[largest])))
         } else {
             let master = if dtype == Dtype::Float32 { copy.clone() } else { part(context, Dtype::Float32) };
             drop(copy);
+            create_streams(context);
             zeros = Some(part(context, Dtype::Float32));
             (master, None)
         };

@@ -58,7 +58,7 @@ impl Engine {
         }
         let reduces = match self.settings.stage {
             ZeroStage::One => self.settings.overlaps && !reduction.more_follow,
-            ZeroStage::Two => true,
+            ZeroStage::Two | ZeroStage::Three => true,
         };
         if reduces {
             self.add(context, &mut reduction, weight);

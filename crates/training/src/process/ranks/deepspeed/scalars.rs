@@ -5,20 +5,26 @@ use vramfit_eager::kernels::reduce::Reduction;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
-fn scalar(context: &Context, dtype: Dtype) -> Tensor {
+/// A single number.
+pub(super) fn scalar(context: &Context, dtype: Dtype) -> Tensor {
     context.empty_contiguous(dtype, &[])
 }
 
-/// `torch.isfinite` of a single number: neither unlike itself nor infinite.
+/// `torch.isfinite`: neither unlike itself nor infinite.
 fn is_finite(context: &Context, number: &Tensor) -> Tensor {
     let absolute = context.empty(number.shared_layout());
-    let is_no_infinity = scalar(context, Dtype::Bool);
-    let is_itself = scalar(context, Dtype::Bool);
-    let both = scalar(context, Dtype::Bool);
+    let is_no_infinity = truth_of(context, number);
+    let is_itself = truth_of(context, number);
+    let both = truth_of(context, number);
     drop(is_itself);
     drop(is_no_infinity);
     drop(absolute);
     both
+}
+
+/// A truth for each number.
+fn truth_of(context: &Context, numbers: &Tensor) -> Tensor {
+    context.empty(numbers.like(Dtype::Bool))
 }
 
 /// `has_inf_or_nan`: looks at the largest and the smallest element.
@@ -53,20 +59,34 @@ pub(super) fn check_overflow(context: &Context, gradients: &[Tensor]) {
 /// `scaled_global_norm`: each gradient is copied to double precision.
 pub(super) fn global_norm(context: &Context, gradients: &[Tensor]) -> Tensor {
     let norms: Vec<Tensor> = gradients.iter().map(|gradient| norm_of(context, gradient)).collect();
-    let stacked = context.empty_contiguous(Dtype::Float64, &[norms.len() as i64]);
-    let powers = context.empty(stacked.shared_layout());
-    drop(stacked);
-    let sum = context.sum(&powers, &[], false, Dtype::Float64);
-    drop(powers);
+    let sum = sum_of_squares(context, &norms);
     let total = scalar(context, Dtype::Float32);
     drop(sum);
-    let root = scalar(context, Dtype::Float32);
+    let norm = root(context, &total);
     drop(total);
     mask_invalid(context);
     norms.into_iter().rev().for_each(drop);
-    let combined = combine(context, &root);
-    drop(root);
+    let combined = combine(context, std::slice::from_ref(&norm));
+    drop(norm);
     combined
+}
+
+/// `torch.sum(torch.pow(torch.stack(norms), 2))`.
+pub(super) fn sum_of_squares(context: &Context, norms: &[Tensor]) -> Tensor {
+    let stacked = context.empty_contiguous(Dtype::Float64, &[norms.len() as i64]);
+    let powers = square(context, &stacked);
+    drop(stacked);
+    context.sum(&powers, &[], false, Dtype::Float64)
+}
+
+/// `number ** 2`.
+pub(super) fn square(context: &Context, number: &Tensor) -> Tensor {
+    context.empty(number.shared_layout())
+}
+
+/// `number ** 0.5`.
+pub(super) fn root(context: &Context, number: &Tensor) -> Tensor {
+    context.empty(number.shared_layout())
 }
 
 /// A gradient's norm, in double precision.
@@ -80,27 +100,28 @@ fn norm(context: &Context, tensor: &Tensor) -> Tensor {
     context.reduce(tensor, &[], false, dtype, Reduction::summing(dtype))
 }
 
-/// `mask_nan_or_inf_with_val_inplace`.
-fn mask_invalid(context: &Context) {
-    let absolute = scalar(context, Dtype::Float32);
+/// Whether a number is infinite, is none, either of them, and the number -1 to write in its place.
+pub(super) fn invalid(context: &Context, dtype: Dtype) -> [Tensor; 4] {
+    let absolute = scalar(context, dtype);
     let is_infinite = scalar(context, Dtype::Bool);
     drop(absolute);
     let is_no_number = scalar(context, Dtype::Bool);
     let either = scalar(context, Dtype::Bool);
-    let error = scalar(context, Dtype::Float32);
-    drop(is_infinite);
-    drop(is_no_number);
-    drop(either);
-    drop(error);
+    [is_infinite, is_no_number, either, scalar(context, Dtype::Float32)]
+}
+
+/// `mask_nan_or_inf_with_val_inplace`.
+pub(super) fn mask_invalid(context: &Context) {
+    invalid(context, Dtype::Float32).into_iter().for_each(drop);
 }
 
 /// `(~isfinite(norm) | (norm < 0)).any()`.
 fn is_any_invalid(context: &Context, norm: &Tensor) -> Tensor {
     let is_finite = is_finite(context, norm);
-    let is_not_finite = scalar(context, Dtype::Bool);
+    let is_not_finite = truth_of(context, norm);
     drop(is_finite);
-    let is_negative = scalar(context, Dtype::Bool);
-    let either = scalar(context, Dtype::Bool);
+    let is_negative = truth_of(context, norm);
+    let either = truth_of(context, norm);
     drop(is_not_finite);
     drop(is_negative);
     let any = scalar(context, Dtype::Bool);
@@ -108,13 +129,14 @@ fn is_any_invalid(context: &Context, norm: &Tensor) -> Tensor {
     any
 }
 
-/// `combine_grad_norm_groups`, of one group.
-fn combine(context: &Context, norm_of_group: &Tensor) -> Tensor {
-    let stacked = context.empty(Layout::contiguous(norm_of_group.dtype(), &[1]));
+/// `combine_grad_norm_groups`.
+pub(super) fn combine(context: &Context, norms_of_groups: &[Tensor]) -> Tensor {
+    let dtype = norms_of_groups.first().map_or(Dtype::Float32, Tensor::dtype);
+    let stacked = context.empty(Layout::contiguous(dtype, &[norms_of_groups.len() as i64]));
     let is_invalid = is_any_invalid(context, &stacked);
     let combined = norm(context, &stacked);
-    let infinity = scalar(context, Dtype::Float32);
-    let chosen = scalar(context, Dtype::Float32);
+    let infinity = scalar(context, dtype);
+    let chosen = scalar(context, dtype);
     drop(infinity);
     drop(stacked);
     drop(is_invalid);
@@ -127,10 +149,9 @@ pub(super) fn check_norm(context: &Context, norm: &Tensor) {
     drop(is_any_invalid(context, norm));
 }
 
-/// `unscale_and_clip_grads`.
+/// `unscale_and_clip_grads`, once the norm has been checked.
 pub(super) fn clip(context: &Context, norm: &Tensor) {
-    check_norm(context, norm);
-    let number = || scalar(context, Dtype::Float32);
+    let number = || scalar(context, norm.dtype());
     let unscaled = number();
     let sum = number();
     drop(unscaled);

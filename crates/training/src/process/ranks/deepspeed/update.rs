@@ -33,6 +33,7 @@ impl Engine {
         self.master.gradient.replace(Some(gradient));
         gradients.clear();
         context.memory().borrow_mut().set_category(Category::Temporary);
+        check_norm(context, &norm);
         clip(context, &norm);
         optimizer.step(context, std::slice::from_ref(&self.master));
         self.master.gradient.take();

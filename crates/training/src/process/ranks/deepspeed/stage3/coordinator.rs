@@ -1,0 +1,201 @@
+//! Gathers weights before modules use them and frees them afterwards, as `PartitionedParameterCoordinator` does.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use vramfit_eager::autograd::Context;
+use vramfit_eager::memory::{Category, Storage, Stream};
+use vramfit_graph::dtype::Dtype;
+
+use super::trace::{Trace, Weights};
+use super::weights::{Partitioned, Status};
+use super::{LIVE_ELEMENTS, PREFETCHED_ELEMENTS, REUSE_DISTANCE};
+
+/// An all-gather that runs.
+struct Gather {
+    /// Its weights, in their order.
+    weights: Vec<usize>,
+    /// Where several weights arrive; one arrives in its own memory.
+    _buffer: Option<Storage>,
+}
+
+pub(super) struct Coordinator {
+    pub partitioned: Partitioned,
+    world: i64,
+    /// Whether all-gathers have a stream of their own.
+    overlaps: bool,
+    trace: Trace,
+    /// By weight: the all-gather that it is on its way with. A buffer is freed with the last of them.
+    in_flight: BTreeMap<usize, Rc<Gather>>,
+    /// Elements of gathered weights.
+    available: i64,
+    /// The modules whose backward pass is under way.
+    backward: Vec<u32>,
+}
+
+impl Coordinator {
+    pub fn new(partitioned: Partitioned, world: u32, overlaps: bool) -> Coordinator {
+        Coordinator {
+            partitioned,
+            world: i64::from(world),
+            overlaps,
+            trace: Trace::default(),
+            in_flight: BTreeMap::new(),
+            available: 0,
+            backward: Vec::new(),
+        }
+    }
+
+    /// Whether a pass requests what the pass before it did.
+    pub fn is_settled(&self) -> bool {
+        self.trace.is_complete()
+    }
+
+    fn stream(&self) -> Stream {
+        if self.overlaps { Stream::AllGather } else { Stream::Compute }
+    }
+
+    /// `reset_step`, when the model is called.
+    pub fn begin_pass(&mut self, context: &Context) {
+        self.drop_in_flight(context);
+        context.memory().borrow_mut().set_category(Category::Communication);
+        for length in self.trace.begin(&self.partitioned, self.partitioned.weights.len()) {
+            // The first rank's length, then its list, is sent to the others.
+            drop(context.empty_contiguous(Dtype::Int64, &[]));
+            drop(context.empty_contiguous(Dtype::Int64, &[length as i64]));
+        }
+        self.available = 0;
+    }
+
+    /// `_clean_inflight_param_registry`.
+    fn drop_in_flight(&mut self, context: &Context) {
+        for (weight, gather) in std::mem::take(&mut self.in_flight) {
+            self.wait(context, &gather);
+            self.release(weight);
+        }
+    }
+
+    /// `fetch_sub_module`, before a module's forward or backward pass.
+    pub fn fetch(&mut self, context: &Context, module: u32, is_forward: bool) {
+        if self.trace.call(module) {
+            self.drop_in_flight(context);
+        }
+        if !is_forward && !self.backward.contains(&module) {
+            self.backward.push(module);
+        }
+        let own = self.partitioned.of_module(module).to_vec();
+        self.gather(context, &own);
+        for weight in own {
+            self.partitioned.weights[weight].modules.insert(module);
+            if let Some(gather) = self.in_flight.remove(&weight) {
+                self.wait(context, &gather);
+            }
+        }
+        let room = PREFETCHED_ELEMENTS.min(LIVE_ELEMENTS - self.available);
+        let ahead = self.trace.ahead(&self.partitioned, module, room);
+        self.gather(context, &ahead);
+        self.trace.advance();
+    }
+
+    /// `all_gather_coalesced` of those that are absent.
+    fn gather(&mut self, context: &Context, weights: &[usize]) {
+        let mut absent: Vec<usize> =
+            weights.iter().copied().filter(|&weight| self.partitioned.is_absent(weight)).collect();
+        if absent.is_empty() {
+            return;
+        }
+        absent.sort_unstable();
+        let before = context.memory().borrow_mut().set_stream(self.stream());
+        context.memory().borrow_mut().set_category(Category::Communication);
+        let all = &mut self.partitioned.weights;
+        let whole = |weight: &super::weights::Weight| weight.part * self.world;
+        let buffer = match *absent {
+            [only] => {
+                all[only].fill(whole(&all[only]));
+                None
+            }
+            _ => {
+                let bytes = absent.iter().map(|&weight| all[weight].bytes(whole(&all[weight]))).sum();
+                Some(context.storage(bytes))
+            }
+        };
+        for &weight in &absent {
+            all[weight].status = Status::InFlight;
+            self.available += all[weight].elements();
+        }
+        let gather = Rc::new(Gather { weights: absent.clone(), _buffer: buffer });
+        self.in_flight.extend(absent.into_iter().map(|weight| (weight, Rc::clone(&gather))));
+        context.memory().borrow_mut().set_stream(before);
+    }
+
+    /// `wait`: weights that were gathered together are copied out of the buffer.
+    fn wait(&mut self, context: &Context, gather: &Gather) {
+        let before = context.memory().borrow_mut().set_stream(self.stream());
+        for &weight in &gather.weights {
+            let weight = &mut self.partitioned.weights[weight];
+            if weight.status == Status::InFlight {
+                if gather._buffer.is_some() {
+                    weight.fill(weight.elements());
+                }
+                weight.status = Status::Present;
+            }
+        }
+        context.memory().borrow_mut().set_stream(before);
+    }
+
+    /// `release_sub_module`, after a module's forward or backward pass.
+    pub fn release_module(&mut self, module: u32, is_forward: bool) {
+        let released = self.trace.released(&self.partitioned, module, REUSE_DISTANCE);
+        if !is_forward {
+            self.backward.retain(|&open| open != module);
+        }
+        for weight in self.partitioned.of_module(module).to_vec() {
+            self.partitioned.weights[weight].modules.remove(&module);
+            if released.contains(&weight) {
+                self.release(weight);
+            }
+        }
+    }
+
+    fn release(&mut self, weight: usize) {
+        let weight = &mut self.partitioned.weights[weight];
+        if weight.status == Status::Present && weight.modules.is_empty() {
+            weight.empty();
+            self.available -= weight.elements();
+        }
+    }
+
+    /// `release_backward_leftovers`: modules without an input that requires a gradient.
+    pub fn release_leftovers(&mut self) {
+        while let Some(module) = self.backward.pop() {
+            for weight in self.partitioned.of_module(module).to_vec() {
+                self.partitioned.weights[weight].modules.remove(&module);
+                if !self.partitioned.persists(weight) {
+                    self.release(weight);
+                }
+            }
+        }
+    }
+
+    /// `release_and_reset_all`, before an update.
+    pub fn release_all(&mut self, context: &Context) {
+        for weight in 0..self.partitioned.weights.len() {
+            if let Some(gather) = self.in_flight.remove(&weight) {
+                self.wait(context, &gather);
+            }
+            self.partitioned.weights[weight].modules.clear();
+            self.release(weight);
+        }
+    }
+
+    /// The end of `_post_step`: small weights stay gathered until the next update.
+    pub fn gather_persistent(&mut self) {
+        for index in 0..self.partitioned.weights.len() {
+            if self.partitioned.persists(index) && self.partitioned.is_absent(index) {
+                let weight = &mut self.partitioned.weights[index];
+                weight.fill(weight.part * self.world);
+                weight.status = Status::Present;
+            }
+        }
+    }
+}

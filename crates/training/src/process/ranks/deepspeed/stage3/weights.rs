@@ -1,0 +1,125 @@
+//! The weights of a model of which this rank has parts.
+
+use std::collections::{BTreeSet, HashMap};
+
+use vramfit_eager::autograd::Tensor;
+use vramfit_graph::bind::Bound;
+
+use super::PERSISTENCE_THRESHOLD;
+use super::trace::Weights;
+use crate::optimizer::Parameter;
+
+/// Whether a weight is there.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Status {
+    /// Only this rank's part.
+    Absent,
+    /// It is on its way.
+    InFlight,
+    Present,
+}
+
+pub(super) struct Weight {
+    /// The whole weight, whose memory is there while it is gathered; with the gradient, where it is trained.
+    pub whole: Parameter,
+    pub is_trained: bool,
+    /// Elements of a rank's part, the last one's padding included.
+    pub part: i64,
+    pub status: Status,
+    /// The modules whose calls it is gathered for.
+    pub modules: BTreeSet<u32>,
+}
+
+impl Weight {
+    pub fn new(whole: Parameter, is_trained: bool, world: u32) -> Weight {
+        let part = part_of(whole.tensor.layout().elements(), world);
+        Weight { whole, is_trained, part, status: Status::Absent, modules: BTreeSet::new() }
+    }
+
+    pub fn elements(&self) -> i64 {
+        self.whole.tensor.layout().elements()
+    }
+
+    /// Bytes of so many elements.
+    pub fn bytes(&self, elements: i64) -> u64 {
+        elements as u64 * self.whole.tensor.dtype().bytes()
+    }
+
+    /// `param.data = …`: memory of so many elements.
+    pub fn fill(&self, elements: i64) {
+        self.whole.tensor.storage().inspect(|storage| storage.refill(self.bytes(elements)));
+    }
+
+    /// `free_param`.
+    pub fn empty(&mut self) {
+        self.whole.tensor.storage().inspect(|storage| storage.resize_to_nothing());
+        self.status = Status::Absent;
+    }
+
+    pub fn gradient(&self) -> Option<Tensor> {
+        self.whole.gradient.borrow().clone()
+    }
+}
+
+/// Elements of a weight's part on each of so many ranks.
+pub(super) fn part_of(elements: i64, world: u32) -> i64 {
+    let world = i64::from(world);
+    (elements + world - 1) / world
+}
+
+/// The weights, and which of them each module has itself.
+pub(super) struct Partitioned {
+    pub weights: Vec<Weight>,
+    own: HashMap<u32, Vec<usize>>,
+}
+
+impl Partitioned {
+    pub fn new(bound: &Bound<'_>, weights: Vec<Weight>) -> Partitioned {
+        let mut own: HashMap<u32, Vec<usize>> = HashMap::new();
+        let model = bound.model;
+        let modules = model.modules.iter().enumerate();
+        let numbers: HashMap<&str, u32> =
+            modules.filter_map(|(number, module)| Some((module.path.as_deref()?, number as u32))).collect();
+        for (index, weight) in model.parameters.iter().enumerate() {
+            for name in &weight.names {
+                let path = name.rsplit_once('.').map_or("", |(path, _)| path);
+                let Some(&module) = numbers.get(path) else { continue };
+                let own = own.entry(module).or_default();
+                if own.last() != Some(&index) {
+                    own.push(index);
+                }
+            }
+        }
+        Partitioned { weights, own }
+    }
+}
+
+impl Weights for Partitioned {
+    fn of_module(&self, module: u32) -> &[usize] {
+        self.own.get(&module).map_or(&[], Vec::as_slice)
+    }
+
+    fn elements(&self, weight: usize) -> i64 {
+        self.weights[weight].elements()
+    }
+
+    fn persists(&self, weight: usize) -> bool {
+        self.elements(weight) <= PERSISTENCE_THRESHOLD
+    }
+
+    fn is_absent(&self, weight: usize) -> bool {
+        self.weights[weight].status == Status::Absent
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::part_of;
+
+    #[test]
+    fn parts_are_equal_with_padding() {
+        assert_eq!(part_of(10, 4), 3);
+        assert_eq!(part_of(8, 4), 2);
+        assert_eq!(part_of(1, 8), 1);
+    }
+}
