@@ -284,14 +284,15 @@ impl<'s> Process<'s> {
         let Process { script, context, parameters, optimizers, scalers, ranks, .. } = self;
         let Some(optimizer) = &mut optimizers[index] else { return };
         let model = script.optimizers[index].model;
-        if let Some(Rank::DeepSpeed(engine)) = &ranks[model] {
-            return match script.plans.assumption {
-                Scenario::Lower if engine.may_overflow() => engine.skip_update(context),
-                _ => engine.update(context, optimizer),
-            };
-        }
-        if let Some(Rank::Partitioned(engine)) = &ranks[model] {
-            return engine.update(context, optimizer);
+        let is_skipped = script.plans.assumption == Scenario::Lower;
+        match &ranks[model] {
+            Some(Rank::DeepSpeed(engine)) if is_skipped && engine.may_overflow() => return engine.skip_update(context),
+            Some(Rank::DeepSpeed(engine)) => return engine.update(context, optimizer),
+            Some(Rank::Partitioned(engine)) if is_skipped && engine.may_overflow() => {
+                return engine.skip_update(context);
+            }
+            Some(Rank::Partitioned(engine)) => return engine.update(context, optimizer),
+            _ => {}
         }
         let parameters = &parameters[model];
         match scaler {

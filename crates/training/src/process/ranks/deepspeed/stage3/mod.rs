@@ -18,6 +18,7 @@ use std::rc::Rc;
 
 use vramfit_eager::autograd::engine::GradientHook;
 use vramfit_eager::autograd::{Context, Tensor};
+use vramfit_eager::memory::Stream;
 use vramfit_graph::dtype::Dtype;
 
 use crate::optimizer::Parameter;
@@ -77,6 +78,11 @@ impl PartitionedEngine {
                 engine.gradient_is_ready(context, weight);
             }
         }))
+    }
+
+    /// `reduce_and_partition_stream`.
+    fn reduction_stream(&self) -> Stream {
+        if self.settings.overlaps { Stream::ReduceScatter } else { Stream::Compute }
     }
 
     /// The hooks on modules.

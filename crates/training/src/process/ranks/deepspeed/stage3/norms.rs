@@ -3,6 +3,7 @@
 use vramfit_eager::autograd::{Context, Tensor};
 use vramfit_eager::kernels::reduce::Reduction;
 use vramfit_graph::dtype::Dtype;
+use vramfit_graph::layout::Layout;
 
 use super::super::scalars::{invalid, mask_invalid, norm_of, root, scalar, square, sum_of_squares};
 
@@ -56,21 +57,26 @@ pub(super) fn buffered_norm(context: &Context, part: &Tensor) -> Tensor {
     root(context, &sum)
 }
 
-/// `has_overflow`: looks for infinities, then for what is no number, in all gradients.
-pub(super) fn check_overflow(context: &Context, gradients: &Tensor) {
-    let any =
-        |truths: Tensor| drop(context.reduce(&truths, &[], false, Dtype::Bool, Reduction::comparing(Dtype::Bool)));
-    let absolute = context.empty(gradients.shared_layout());
-    let is_infinite = context.empty(gradients.like(Dtype::Bool));
-    drop(absolute);
-    any(is_infinite);
-    any(context.empty(gradients.like(Dtype::Bool)));
-    let copy = context.empty_contiguous(Dtype::Bool, &[1]);
-    let reduced = context.empty_contiguous(Dtype::Uint8, &[1]);
-    drop(copy);
-    drop(reduced);
+/// `has_overflow`: looks for infinities, then for what is no number, in all gradients that are on the GPU; then one number goes over the
+/// ranks.
+pub(super) fn check_overflow(context: &Context, gradients: Option<&Tensor>) {
+    if let Some(gradients) = gradients {
+        let truths = || context.empty(gradients.like(Dtype::Bool));
+        let any = |truths: Tensor| {
+            drop(context.reduce(&truths, &[], false, Dtype::Bool, Reduction::comparing(Dtype::Bool)));
+        };
+        let absolute = context.empty(gradients.shared_layout());
+        let is_infinite = truths();
+        drop(absolute);
+        any(is_infinite);
+        any(truths());
+    }
+    let flag = context.empty_contiguous(Dtype::Bool, &[1]);
+    let sent = context.empty_contiguous(Dtype::Uint8, &[1]);
+    drop(flag);
+    drop(sent);
 }
 
-fn flat(dtype: Dtype, elements: i64) -> vramfit_graph::layout::Layout {
-    vramfit_graph::layout::Layout::contiguous(dtype, &[elements])
+fn flat(dtype: Dtype, elements: i64) -> Layout {
+    Layout::contiguous(dtype, &[elements])
 }

@@ -1,7 +1,7 @@
 //! How gradients are reduced in buckets and this rank's parts of them kept.
 
 use vramfit_eager::autograd::{Context, Tensor};
-use vramfit_eager::memory::{Category, Storage, Stream};
+use vramfit_eager::memory::{Category, Storage};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
@@ -61,8 +61,7 @@ impl PartitionedEngine {
             return;
         }
         weights.sort_unstable();
-        let stream = if self.settings.overlaps { Stream::ReduceScatter } else { Stream::Compute };
-        let before = context.memory().borrow_mut().set_stream(stream);
+        let before = context.memory().borrow_mut().set_stream(self.reduction_stream());
         context.memory().borrow_mut().set_category(Category::Communication);
         let coordinator = self.coordinator.borrow();
         let all = &coordinator.partitioned.weights;
@@ -94,7 +93,7 @@ impl PartitionedEngine {
         {
             return None;
         }
-        let paddings = weights_paddings(&weights.iter().map(|weight| weight.elements()).collect::<Vec<_>>(), world);
+        let paddings = paddings_of(&weights.iter().map(|weight| weight.elements()).collect::<Vec<_>>(), world);
         let pads: Vec<Storage> =
             paddings.into_iter().map(|elements| context.storage(elements as u64 * self.dtype.bytes())).collect();
         let total: i64 = weights.iter().map(|weight| weight.part * i64::from(world)).sum();
@@ -132,7 +131,7 @@ impl PartitionedEngine {
 }
 
 /// The elements of padding after the ranks' parts of gradients, rank by rank.
-fn weights_paddings(sizes: &[i64], world: u32) -> Vec<i64> {
+fn paddings_of(sizes: &[i64], world: u32) -> Vec<i64> {
     let mut paddings = Vec::new();
     for rank in 0..i64::from(world) {
         for &size in sizes {
@@ -148,12 +147,12 @@ fn weights_paddings(sizes: &[i64], world: u32) -> Vec<i64> {
 
 #[cfg(test)]
 mod tests {
-    use super::weights_paddings;
+    use super::paddings_of;
 
     #[test]
     fn the_last_ranks_parts_are_padded() {
-        assert_eq!(weights_paddings(&[8, 10], 4), [2]);
-        assert_eq!(weights_paddings(&[1, 5], 4), [1, 1, 1, 1, 2]);
-        assert!(weights_paddings(&[8, 4], 4).is_empty());
+        assert_eq!(paddings_of(&[8, 10], 4), [2]);
+        assert_eq!(paddings_of(&[1, 5], 4), [1, 1, 1, 1, 2]);
+        assert!(paddings_of(&[8, 4], 4).is_empty());
     }
 }

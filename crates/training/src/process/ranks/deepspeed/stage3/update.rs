@@ -1,7 +1,7 @@
 //! The engine's update of this rank's parts.
 
 use vramfit_eager::autograd::{Context, Tensor};
-use vramfit_eager::memory::{Category, Stream};
+use vramfit_eager::memory::Category;
 use vramfit_graph::dtype::Dtype;
 
 use super::super::scalars::{check_norm, clip, combine};
@@ -12,22 +12,37 @@ use crate::optimizer::Optimizer;
 impl PartitionedEngine {
     /// `step`.
     pub fn update(&self, context: &mut Context, optimizer: &mut Optimizer) {
-        self.updates.set(self.updates.get() + 1);
-        self.coordinator.borrow_mut().release_all(context);
-        context.memory().borrow_mut().set_category(Category::Temporary);
+        self.begin_update(context);
         match &self.gradients {
             Some(gradients) => self.update_on_gpu(context, optimizer, gradients),
             None => self.update_on_host(context),
         }
     }
 
-    fn update_on_gpu(&self, context: &mut Context, optimizer: &mut Optimizer, gradients: &Tensor) {
-        if self.dtype == Dtype::Float16 {
-            let stream = if self.settings.overlaps { Stream::ReduceScatter } else { Stream::Compute };
-            let before = context.memory().borrow_mut().set_stream(stream);
-            check_overflow(context, gradients);
+    /// Whether gradients of the weights' type may be too large for it.
+    pub fn may_overflow(&self) -> bool {
+        self.dtype == Dtype::Float16
+    }
+
+    /// `step` after gradients that overflow: small weights are not gathered for the next pass.
+    pub fn skip_update(&self, context: &Context) {
+        self.begin_update(context);
+        self.reduction.borrow_mut().take_norms();
+    }
+
+    /// All weights are freed; gradients in half precision may have overflowed.
+    fn begin_update(&self, context: &Context) {
+        self.updates.set(self.updates.get() + 1);
+        self.coordinator.borrow_mut().release_all(context);
+        context.memory().borrow_mut().set_category(Category::Temporary);
+        if self.may_overflow() {
+            let before = context.memory().borrow_mut().set_stream(self.reduction_stream());
+            check_overflow(context, self.gradients.as_ref());
             context.memory().borrow_mut().set_stream(before);
         }
+    }
+
+    fn update_on_gpu(&self, context: &mut Context, optimizer: &mut Optimizer, gradients: &Tensor) {
         let mut norms = Vec::new();
         for group in &self.sub_groups {
             let parts: Vec<i64> = {
@@ -59,7 +74,6 @@ impl PartitionedEngine {
             optimizer.step(context, &self.masters);
             master.gradient.take();
         }
-        context.memory().borrow_mut().set_category(Category::Parameters);
         self.coordinator.borrow_mut().gather_persistent();
         drop(norm);
         norms.into_iter().rev().for_each(drop);
@@ -74,7 +88,6 @@ impl PartitionedEngine {
             complete_norm(context, &of_group.map(|(_, norm)| norm.clone()).collect::<Vec<_>>());
         }
         norms.into_iter().for_each(drop);
-        context.memory().borrow_mut().set_category(Category::Parameters);
         self.coordinator.borrow_mut().gather_persistent();
     }
 }
