@@ -25,6 +25,14 @@ fn a_rank_has_the_peak_that_was_measured() {
     assert_eq!(gpt2(&zero)["peak_allocated"], 1_024_471_552_u64);
     let offloaded = gpt2(&[&zero[..], &["--optimizer-state", "cpu"]].concat());
     assert_eq!(offloaded["peak_allocated"], 982_494_208_u64);
+    let zero = ["--dtype", "bf16", "--parallel", "deepspeed:3", "--world", "4", "--reduce-bucket-size", "5e6"];
+    let partitioned = gpt2(&zero);
+    assert_eq!(partitioned["peak_allocated"], 1_059_870_720_u64);
+    assert_eq!(partitioned["peak_reserved"], 1_522_532_352_u64);
+    assert_eq!(partitioned["settings"]["overlap_comm"], true, "as DeepSpeed does by default");
+    assert_eq!((&partitioned["parallel"]["replicas"], &partitioned["parallel"]["shards"]), (&1.into(), &4.into()));
+    let offloaded = gpt2(&[&zero[..], &["--optimizer-state", "cpu"]].concat());
+    assert_eq!(offloaded["peak_allocated"], 966_686_208_u64);
 }
 
 #[test]
@@ -123,7 +131,11 @@ fn mistakes_are_named() {
         (&["--parallel", "fsdp2", "--world", "8", "--reshard-after-forward", "3"], "needed a number that divides them"),
         (&["--parallel", "hsdp:2x4", "--world", "9"], "which needs 8 GPUs"),
         (&["--parallel", "hsdp:0x4"], "at least 1 replica"),
-        (&["--parallel", "deepspeed:3", "--world", "2"], "`deepspeed:3` is not simulated"),
+        (
+            &["--parallel", "deepspeed:3", "--world", "2", "--chunked-loss", "4"],
+            "--chunked-loss, which is not simulated",
+        ),
+        (&["--parallel", "deepspeed:4", "--world", "2"], "tp or deepspeed:1, :2 or :3"),
         (&["--parallel", "deepspeed:2"], "needs --world"),
         (&["--parallel", "deepspeed:2", "--world", "2", "--amp", "bf16"], "--amp, which is not simulated with it"),
         (&["--parallel", "deepspeed:2", "--world", "2", "--optimizer", "none"], "needed an optimizer"),
@@ -132,8 +144,8 @@ fn mistakes_are_named() {
             &["--parallel", "deepspeed:2", "--world", "2", "--no-sync", "true"],
             "--no-sync: found --parallel deepspeed:2",
         ),
-        (&["--parallel", "ddp", "--world", "2", "--overlap-comm", "true"], "needed deepspeed:1 or deepspeed:2"),
-        (&["--parallel", "pipeline"], "needed none, ddp, zero1, fsdp2, hsdp:RxS, tp, deepspeed:1 or deepspeed:2"),
+        (&["--parallel", "ddp", "--world", "2", "--overlap-comm", "true"], "needed deepspeed:STAGE"),
+        (&["--parallel", "pipeline"], "needed none, ddp, zero1, fsdp2, hsdp:RxS, tp or deepspeed:1, :2 or :3"),
         (&["--parallel", "tp", "--world", "2"], "found no linear layers of attention or MLP"),
         (&["--parallel", "tp", "--world", "1"], "needed at least 2 GPUs"),
         (&["--parallel", "tp", "--world", "2", "--clip-grad"], "--clip-grad, which is not simulated with it"),

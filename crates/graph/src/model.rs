@@ -50,6 +50,13 @@ pub struct Module {
     pub class: String,
 }
 
+impl Module {
+    /// Whether it is a recurrent layer of PyTorch, which keeps its weights in one block.
+    pub fn is_recurrent(&self) -> bool {
+        matches!(self.class.as_str(), "LSTM" | "GRU" | "RNN")
+    }
+}
+
 /// A line of the model's code.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {

@@ -2,7 +2,7 @@
 
 use vramfit_eager::forward::Choice;
 use vramfit_graph::bind::Bound;
-use vramfit_training::script::{AfterForward, Parallel, Replicated, Sharded};
+use vramfit_training::script::{AfterForward, Parallel, Replicated, Sharded, ZeroStage};
 use vramfit_training::{Loop, Traffic};
 
 /// The share of a step in which gradients are computed: DDP reduces them meanwhile.
@@ -73,6 +73,7 @@ impl Cluster {
             Parallel::Replicated(settings) => (1, settings.world),
             Parallel::Sharded(settings) => (settings.shards, settings.replicas),
             Parallel::Tensor(settings) => (settings.world, 1),
+            Parallel::DeepSpeed(settings) if settings.stage == ZeroStage::Three => (settings.world, 1),
             Parallel::DeepSpeed(settings) => (1, settings.world),
         };
         let within = if shards <= self.gpus { self.link } else { self.link.min(self.network) };

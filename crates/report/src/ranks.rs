@@ -7,7 +7,7 @@ use vramfit_eager::memory::{Category, Entry, Stream};
 use vramfit_graph::bind::Bound;
 use vramfit_plan::{Plan, Workbench};
 use vramfit_training::answer::NCCL;
-use vramfit_training::script::Parallel;
+use vramfit_training::script::{Parallel, ZeroStage};
 use vramfit_training::{Loop, Run, Traffic};
 
 use crate::settings::how_spread;
@@ -42,6 +42,7 @@ impl ParallelReport {
             Parallel::Replicated(settings) => (settings.world, 1),
             Parallel::Sharded(settings) => (settings.replicas, settings.shards),
             Parallel::Tensor(settings) => (1, settings.world),
+            Parallel::DeepSpeed(settings) if settings.stage == ZeroStage::Three => (1, settings.world),
             Parallel::DeepSpeed(settings) => (settings.world, 1),
         };
         let names = bound.model.symbols.iter().zip(bound.sizes.as_slice());

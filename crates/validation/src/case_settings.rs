@@ -133,9 +133,8 @@ fn parallel(settings: &RankSettings) -> Parallel {
                 "deepspeed:2" => ZeroStage::Two,
                 _ => ZeroStage::Three,
             };
-            // Stage 3 overlaps unless it is told not to.
             let overlaps = match settings.overlap_comm.as_str() {
-                "default" => stage == ZeroStage::Three,
+                "default" => stage.overlaps_by_default(),
                 chosen => chosen == "true",
             };
             return Parallel::DeepSpeed(DeepSpeed {

@@ -14,7 +14,7 @@ const RANKS: &str = "Several GPUs";
 pub struct RankFlags {
     /// How the training is spread: none, ddp (DistributedDataParallel), zero1 (ddp with ZeroRedundancyOptimizer), fsdp2 (fully_shard),
     /// hsdp:RxS (R replicas, each sharded over S GPUs), tp (parallelize_module on the linear layers of attention and MLP), or deepspeed:STAGE
-    /// (DeepSpeed's engine with ZeRO stage 1 or 2). --batch is that of one GPU.
+    /// (DeepSpeed's engine with ZeRO stage 1, 2 or 3). --batch is that of one GPU.
     #[arg(long, value_name = "HOW", default_value = "none", value_parser = parse_parallel, help_heading = RANKS)]
     pub parallel: ParallelWay,
     /// How many GPUs there are.
@@ -47,7 +47,7 @@ pub struct RankFlags {
     /// DeepSpeed's reduce_bucket_size, in elements, such as 5e8.
     #[arg(long, value_name = "ELEMENTS", value_parser = parse_elements, help_heading = RANKS)]
     pub reduce_bucket_size: Option<Elements>,
-    /// DeepSpeed's overlap_comm: reduce gradients while others are computed [default: false].
+    /// DeepSpeed's overlap_comm: reduce gradients, and in stage 3 gather weights, while others compute [default: false; stage 3: true].
     #[arg(long, value_name = "BOOL", action = clap::ArgAction::Set, help_heading = RANKS)]
     pub overlap_comm: Option<bool>,
 }
@@ -114,7 +114,7 @@ impl std::fmt::Display for ParallelWay {
 
 /// Parses `--parallel`.
 fn parse_parallel(text: &str) -> Result<ParallelWay, String> {
-    let ways = "needed none, ddp, zero1, fsdp2, hsdp:RxS, tp, deepspeed:1 or deepspeed:2";
+    let ways = "needed none, ddp, zero1, fsdp2, hsdp:RxS, tp or deepspeed:1, :2 or :3";
     match text {
         "none" => Ok(ParallelWay::None),
         "ddp" => Ok(ParallelWay::Ddp),
@@ -123,7 +123,7 @@ fn parse_parallel(text: &str) -> Result<ParallelWay, String> {
         "tp" => Ok(ParallelWay::Tp),
         "deepspeed:1" => Ok(ParallelWay::DeepSpeed(ZeroStage::One)),
         "deepspeed:2" => Ok(ParallelWay::DeepSpeed(ZeroStage::Two)),
-        "deepspeed:3" => Err(format!("`{text}` is not simulated: {ways}")),
+        "deepspeed:3" => Ok(ParallelWay::DeepSpeed(ZeroStage::Three)),
         _ => {
             let sizes = text.strip_prefix("hsdp:").and_then(|sizes| sizes.split_once('x'));
             let numbers = sizes.and_then(|(replicas, shards)| Some((replicas.parse().ok()?, shards.parse().ok()?)));

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Model;
 use vramfit_training::optimizer::{Kind, Library};
-use vramfit_training::script::{AfterForward, DeepSpeed, Parallel, Replicated, Sharded, TensorParallel};
+use vramfit_training::script::{AfterForward, DeepSpeed, Parallel, Replicated, Sharded, TensorParallel, ZeroStage};
 
 use crate::arguments::{
     AutocastDtype, ModeKind, ModelDtype, ParallelWay, RankFlags, Reshard, RunSettings, StateLocation,
@@ -40,7 +40,7 @@ pub fn parallel(options: &RunSettings) -> Result<Parallel, Failure> {
                 world: world(flags)?,
                 stage,
                 bucket: flags.reduce_bucket_size.map_or(DeepSpeed::BUCKET, |elements| elements.0),
-                overlaps: flags.overlap_comm.unwrap_or(false),
+                overlaps: flags.overlap_comm.unwrap_or(stage.overlaps_by_default()),
             }));
         }
         ParallelWay::Fsdp2 => (1, world(flags)?),
@@ -112,12 +112,13 @@ fn refuse(options: &RunSettings) -> Result<(), Failure> {
         return needs(flag, "ddp or zero1");
     }
     let is_deepspeed = matches!(way, ParallelWay::DeepSpeed(_));
+    let is_partitioned = way == ParallelWay::DeepSpeed(ZeroStage::Three);
     let has_engine_flags = [
         ("--reduce-bucket-size", flags.reduce_bucket_size.is_some()),
         ("--overlap-comm", flags.overlap_comm.is_some()),
     ];
     if let Some((flag, _)) = has_engine_flags.iter().find(|(_, is_given)| *is_given && !is_deepspeed) {
-        return needs(flag, "deepspeed:1 or deepspeed:2");
+        return needs(flag, "deepspeed:STAGE");
     }
     if flags.static_graph && options.accumulate > 1 && flags.no_sync.unwrap_or(true) {
         let why = "found --accumulate, in whose first micro-batch PyTorch stops with an internal error under no_sync";
@@ -155,6 +156,9 @@ fn refuse(options: &RunSettings) -> Result<(), Failure> {
         ("--amp fp16", options.at.amp == Some(AutocastDtype::Fp16) && way == ParallelWay::Tp),
         ("--amp", options.at.amp.is_some() && is_deepspeed),
         ("--mode eval", options.at.mode == ModeKind::Eval && is_deepspeed),
+        // Weights are gathered for the model's modules, not for a loss that multiplies with one.
+        ("--chunked-loss", options.chunked_loss.is_some() && is_partitioned),
+        ("--fused-linear-loss", options.fused_linear_loss.is_some() && is_partitioned),
     ];
     match not_simulated.iter().find(|(_, is_given)| *is_given) {
         Some((flag, _)) => Err(Failure::new(format!("--parallel {way}: found {flag}, which is not simulated with it"))),
@@ -183,8 +187,9 @@ fn refuse_types(options: &RunSettings, model: &Model) -> Result<(), Failure> {
 /// Refuses models that `fully_shard` refuses, and types that are not simulated with DeepSpeed.
 pub fn refuse_model(options: &RunSettings, model: &Model) -> Result<(), Failure> {
     let way = options.ranks.parallel;
-    if matches!(way, ParallelWay::DeepSpeed(_)) {
-        return refuse_types(options, model);
+    if let ParallelWay::DeepSpeed(stage) = way {
+        refuse_types(options, model)?;
+        return if stage == ZeroStage::Three { refuse_recurrent(options, model) } else { Ok(()) };
     }
     if !way.is_sharded() {
         return Ok(());
@@ -209,9 +214,17 @@ pub fn refuse_model(options: &RunSettings, model: &Model) -> Result<(), Failure>
             "weight `{name}` is a single number: fully_shard needs weights of at least one dimension"
         ));
     }
-    if let Some(module) = model.modules.iter().find(|module| matches!(module.class.as_str(), "LSTM" | "GRU" | "RNN")) {
-        let path = module.path.as_deref().unwrap_or_default();
-        return fail(format!("module `{path}` ({}): sharded recurrent layers are not simulated", module.class));
+    refuse_recurrent(options, model)
+}
+
+/// Refuses recurrent layers, which keep their weights in one block.
+fn refuse_recurrent(options: &RunSettings, model: &Model) -> Result<(), Failure> {
+    match model.modules.iter().find(|module| module.is_recurrent()) {
+        Some(module) => {
+            let path = module.path.as_deref().unwrap_or_default();
+            let what = format!("module `{path}` ({}): sharded recurrent layers are not simulated", module.class);
+            Err(Failure::at(&options.at.model, std::io::Error::other(what)))
+        }
+        None => Ok(()),
     }
-    Ok(())
 }

@@ -1,6 +1,7 @@
 //! How the training is spread over several GPUs.
 
 use vramfit_eager::forward::{Choice, block_names};
+use vramfit_graph::model::Module;
 use vramfit_training::script::{AfterForward, DeepSpeed, Parallel, Sharded, ZeroStage};
 
 use super::role::Role;
@@ -31,7 +32,7 @@ impl Trick for Spreading {
     fn alternatives(&self, bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
         let given = &start.training.parallel;
         if let Parallel::DeepSpeed(settings) = given {
-            return of_deepspeed(start, settings);
+            return of_deepspeed(bench, start, settings);
         }
         let cluster = bench.cluster.ok_or("there is one GPU; --gpus says how many there are")?;
         let with = |parallel: Parallel| {
@@ -121,12 +122,16 @@ impl Trick for Spreading {
 /// Buckets of gradients that are reduced almost as fast as the default one, in elements.
 const BUCKETS: [i64; 2] = [50_000_000, 10_000_000];
 
-/// Smaller buckets of DeepSpeed, and stage 2.
-fn of_deepspeed(start: &Setup, given: &DeepSpeed) -> Result<Vec<Setup>, String> {
+/// Smaller buckets of DeepSpeed, and higher stages. What stage 3 does with recurrent layers is not simulated.
+fn of_deepspeed(bench: &Workbench<'_>, start: &Setup, given: &DeepSpeed) -> Result<Vec<Setup>, String> {
+    let is_recurrent = bench.bind(start).is_some_and(|bound| bound.model.modules.iter().any(Module::is_recurrent));
+    let higher = [ZeroStage::Two, ZeroStage::Three].into_iter().filter(|stage| stage.number() > given.stage.number());
+    let higher = higher.filter(|stage| *stage != ZeroStage::Three || !is_recurrent);
+    let stages: Vec<ZeroStage> = [given.stage].into_iter().chain(higher).collect();
     let buckets = [given.bucket].into_iter().chain(BUCKETS.into_iter().filter(|bucket| *bucket < given.bucket));
     let ways = buckets.flat_map(|bucket| {
-        let stages = [given.stage, ZeroStage::Two];
-        stages.map(|stage| DeepSpeed { stage, bucket, ..given.clone() })
+        let overlaps = |stage: ZeroStage| given.overlaps || (stage != given.stage && stage.overlaps_by_default());
+        stages.iter().map(move |&stage| DeepSpeed { stage, bucket, overlaps: overlaps(stage), ..given.clone() })
     });
     let mut setups: Vec<Setup> = Vec::new();
     for way in ways.filter(|way| way != given) {
@@ -136,7 +141,11 @@ fn of_deepspeed(start: &Setup, given: &DeepSpeed) -> Result<Vec<Setup>, String> 
             setups.push(setup);
         }
     }
-    if setups.is_empty() { Err("stage 2 has a small bucket already".to_owned()) } else { Ok(setups) }
+    if setups.is_empty() {
+        Err(format!("stage {} has a small bucket already", given.stage.number()))
+    } else {
+        Ok(setups)
+    }
 }
 
 fn described(settings: &Sharded) -> String {

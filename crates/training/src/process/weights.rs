@@ -70,9 +70,8 @@ pub(super) fn share_model(bound: &Bound<'_>, context: &mut Context, from: &Tenso
 
 /// The weights of each recurrent module, in the order of their moves.
 fn recurrent_modules(bound: &Bound<'_>) -> Vec<Vec<TensorId>> {
-    let is_recurrent = |class: &str| matches!(class, "LSTM" | "GRU" | "RNN");
     let model = bound.model;
-    let modules = model.modules.iter().filter(|module| is_recurrent(&module.class));
+    let modules = model.modules.iter().filter(|module| module.is_recurrent());
     modules
         .filter_map(|module| module.path.as_deref())
         .map(|path| {

@@ -51,6 +51,11 @@ pub enum ZeroStage {
 }
 
 impl ZeroStage {
+    /// `overlap_comm` where the configuration does not have it.
+    pub fn overlaps_by_default(self) -> bool {
+        self == ZeroStage::Three
+    }
+
     /// Its number.
     pub fn number(self) -> u32 {
         match self {

@@ -4,8 +4,9 @@ use vramfit_eager::tensor_parallel::{LayerSplit, split_layers};
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::model::Weight;
 
+use super::deepspeed::{PERSISTENCE_THRESHOLD, REUSE_DISTANCE};
 use super::sharding::{in_module_order, sharded_modules};
-use crate::script::{Loop, Parallel, Reshard, Sharded};
+use crate::script::{Loop, Parallel, Reshard, Sharded, ZeroStage};
 
 /// Bytes that a rank sends to others in a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -35,6 +36,9 @@ impl Traffic {
                     trained.map(|weight| elements(bound, weight) * bound.tensor(weight.tensor).dtype.bytes()).sum();
                 Traffic { all_reduce: 2 * sent(bytes, replicated.world) * reductions, ..Traffic::default() }
             }
+            Parallel::DeepSpeed(zero) if zero.stage == ZeroStage::Three => {
+                of_partitioned_weights(bound, zero.world, u64::from(settings.accumulate.max(1)))
+            }
             Parallel::DeepSpeed(zero) => {
                 let trained = bound.model.parameters.iter().filter(|weight| weight.requires_grad);
                 let bytes: u64 =
@@ -55,6 +59,28 @@ fn elements(bound: &Bound<'_>, weight: &Weight) -> u64 {
 /// The part of a message that each of so many ranks sends on.
 fn sent(bytes: u64, ranks: u32) -> u64 {
     bytes - bytes / u64::from(ranks.max(1))
+}
+
+/// A weight of ZeRO stage 3 is gathered in the forward pass, and again in the backward pass if more elements than it looks ahead are used in
+/// between. Small weights are gathered once in a step.
+fn of_partitioned_weights(bound: &Bound<'_>, world: u32, micro_batches: u64) -> Traffic {
+    let mut traffic = Traffic::default();
+    let mut later = 0;
+    for weight in bound.model.parameters.iter().rev() {
+        let elements = elements(bound, weight);
+        let sent = sent(elements * bound.tensor(weight.tensor).dtype.bytes(), world);
+        let gathers = match elements <= PERSISTENCE_THRESHOLD as u64 {
+            true => 1,
+            false if 2 * later >= REUSE_DISTANCE as u64 => 2 * micro_batches,
+            false => micro_batches,
+        };
+        traffic.all_gather += sent * gathers;
+        if weight.requires_grad {
+            traffic.reduce_scatter += sent * micro_batches;
+        }
+        later += elements;
+    }
+    traffic
 }
 
 /// Each layer that is split by rows adds up what it returns, each that is split by columns the gradient of its input.

@@ -1,6 +1,6 @@
 //! Gathers weights before modules use them and frees them afterwards, as `PartitionedParameterCoordinator` does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use vramfit_eager::autograd::Context;
@@ -8,7 +8,7 @@ use vramfit_eager::memory::{Category, Storage, Stream};
 use vramfit_graph::dtype::Dtype;
 
 use super::trace::{Trace, Weights};
-use super::weights::{Partitioned, Status};
+use super::weights::{Partitioned, Status, Weight};
 use super::{LIVE_ELEMENTS, PREFETCHED_ELEMENTS, REUSE_DISTANCE};
 
 /// An all-gather that runs.
@@ -16,7 +16,7 @@ struct Gather {
     /// Its weights, in their order.
     weights: Vec<usize>,
     /// Where several weights arrive; one arrives in its own memory.
-    _buffer: Option<Storage>,
+    buffer: Option<Storage>,
 }
 
 pub(super) struct Coordinator {
@@ -31,6 +31,8 @@ pub(super) struct Coordinator {
     available: i64,
     /// The modules whose backward pass is under way.
     backward: Vec<u32>,
+    /// Frozen weights that a recomputed region gathered, by the module whose backward pass was under way: its end frees them.
+    recomputed: BTreeMap<u32, BTreeSet<usize>>,
 }
 
 impl Coordinator {
@@ -43,6 +45,7 @@ impl Coordinator {
             in_flight: BTreeMap::new(),
             available: 0,
             backward: Vec::new(),
+            recomputed: BTreeMap::new(),
         }
     }
 
@@ -87,6 +90,9 @@ impl Coordinator {
         self.gather(context, &own);
         for weight in own {
             self.partitioned.weights[weight].modules.insert(module);
+            if is_forward {
+                self.note_recomputed(weight);
+            }
             if let Some(gather) = self.in_flight.remove(&weight) {
                 self.wait(context, &gather);
             }
@@ -95,6 +101,36 @@ impl Coordinator {
         let ahead = self.trace.ahead(&self.partitioned, module, room);
         self.gather(context, &ahead);
         self.trace.advance();
+        if is_forward {
+            self.gather_external(module);
+        }
+    }
+
+    /// `update_recompute_parameters`, of a weight that a forward pass uses: within a backward pass that is a recomputed region's.
+    fn note_recomputed(&mut self, index: usize) {
+        let weight = &mut self.partitioned.weights[index];
+        if let Some(&owner) = self.backward.last()
+            && !weight.is_trained
+        {
+            weight.modules.insert(owner);
+            self.recomputed.entry(owner).or_default().insert(index);
+        }
+    }
+
+    /// Reading a weight that is absent gathers it, on the stream that computes. Modules read such weights when they are called.
+    fn gather_external(&mut self, module: u32) {
+        for index in self.partitioned.find_external(module) {
+            self.fill_padded(index);
+        }
+    }
+
+    /// `_allgather_params_sequential` and `_allgather_params_coalesced`: a weight arrives in its own memory, with the last part's padding.
+    fn fill_padded(&mut self, index: usize) {
+        let weight = &mut self.partitioned.weights[index];
+        if weight.status == Status::Absent {
+            weight.fill(weight.part * self.world);
+            weight.status = Status::Present;
+        }
     }
 
     /// `all_gather_coalesced` of those that are absent.
@@ -108,7 +144,7 @@ impl Coordinator {
         let before = context.memory().borrow_mut().set_stream(self.stream());
         context.memory().borrow_mut().set_category(Category::Communication);
         let all = &mut self.partitioned.weights;
-        let whole = |weight: &super::weights::Weight| weight.part * self.world;
+        let whole = |weight: &Weight| weight.part * self.world;
         let buffer = match *absent {
             [only] => {
                 all[only].fill(whole(&all[only]));
@@ -123,7 +159,7 @@ impl Coordinator {
             all[weight].status = Status::InFlight;
             self.available += all[weight].elements();
         }
-        let gather = Rc::new(Gather { weights: absent.clone(), _buffer: buffer });
+        let gather = Rc::new(Gather { weights: absent.clone(), buffer });
         self.in_flight.extend(absent.into_iter().map(|weight| (weight, Rc::clone(&gather))));
         context.memory().borrow_mut().set_stream(before);
     }
@@ -134,7 +170,7 @@ impl Coordinator {
         for &weight in &gather.weights {
             let weight = &mut self.partitioned.weights[weight];
             if weight.status == Status::InFlight {
-                if gather._buffer.is_some() {
+                if gather.buffer.is_some() {
                     weight.fill(weight.elements());
                 }
                 weight.status = Status::Present;
@@ -145,11 +181,15 @@ impl Coordinator {
 
     /// `release_sub_module`, after a module's forward or backward pass.
     pub fn release_module(&mut self, module: u32, is_forward: bool) {
-        let released = self.trace.released(&self.partitioned, module, REUSE_DISTANCE);
+        let mut released = self.trace.released(&self.partitioned, module, REUSE_DISTANCE);
+        let mut used = self.partitioned.of_module(module).to_vec();
         if !is_forward {
             self.backward.retain(|&open| open != module);
+            let recomputed = self.recomputed.remove(&module).unwrap_or_default();
+            released.extend(recomputed.iter().filter(|&&weight| !self.partitioned.persists(weight)));
+            used.extend(recomputed);
         }
-        for weight in self.partitioned.of_module(module).to_vec() {
+        for weight in used {
             self.partitioned.weights[weight].modules.remove(&module);
             if released.contains(&weight) {
                 self.release(weight);
@@ -168,7 +208,8 @@ impl Coordinator {
     /// `release_backward_leftovers`: modules without an input that requires a gradient.
     pub fn release_leftovers(&mut self) {
         while let Some(module) = self.backward.pop() {
-            for weight in self.partitioned.of_module(module).to_vec() {
+            let recomputed = self.recomputed.remove(&module).unwrap_or_default();
+            for weight in self.partitioned.of_module(module).iter().copied().chain(recomputed).collect::<Vec<_>>() {
                 self.partitioned.weights[weight].modules.remove(&module);
                 if !self.partitioned.persists(weight) {
                     self.release(weight);
@@ -191,10 +232,8 @@ impl Coordinator {
     /// The end of `_post_step`: small weights stay gathered until the next update.
     pub fn gather_persistent(&mut self) {
         for index in 0..self.partitioned.weights.len() {
-            if self.partitioned.persists(index) && self.partitioned.is_absent(index) {
-                let weight = &mut self.partitioned.weights[index];
-                weight.fill(weight.part * self.world);
-                weight.status = Status::Present;
+            if self.partitioned.persists(index) {
+                self.fill_padded(index);
             }
         }
     }

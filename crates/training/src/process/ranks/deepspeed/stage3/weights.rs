@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, HashMap};
 
 use vramfit_eager::autograd::Tensor;
-use vramfit_graph::bind::Bound;
+use vramfit_graph::bind::{Bound, BoundStep};
 
 use super::PERSISTENCE_THRESHOLD;
 use super::trace::Weights;
@@ -71,6 +71,8 @@ pub(super) fn part_of(elements: i64, world: u32) -> i64 {
 pub(super) struct Partitioned {
     pub weights: Vec<Weight>,
     own: HashMap<u32, Vec<usize>>,
+    /// By module: weights that it uses of modules that are not called, until its first call has found them.
+    external: HashMap<u32, Vec<usize>>,
 }
 
 impl Partitioned {
@@ -90,8 +92,44 @@ impl Partitioned {
                 }
             }
         }
-        Partitioned { weights, own }
+        let external = external_weights(bound, &own);
+        Partitioned { weights, own, external }
     }
+
+    /// `register_external_parameter`: the weights that a module uses and does not have, at its first call. They count as its own from
+    /// then on.
+    pub fn find_external(&mut self, module: u32) -> Vec<usize> {
+        let found = self.external.remove(&module).unwrap_or_default();
+        if !found.is_empty() {
+            self.own.entry(module).or_default().extend(&found);
+        }
+        found
+    }
+}
+
+/// By module: the weights that calls within it use while no module is open that has them.
+fn external_weights(bound: &Bound<'_>, own: &HashMap<u32, Vec<usize>>) -> HashMap<u32, Vec<usize>> {
+    let mut external: HashMap<u32, Vec<usize>> = HashMap::new();
+    let mut open: Vec<u32> = Vec::new();
+    for step in &bound.steps {
+        match step {
+            BoundStep::Enter(module, _) => open.push(*module),
+            BoundStep::Exit(..) => drop(open.pop()),
+            BoundStep::Call(call) => call.each_tensor(&mut |id| {
+                // The weights have the first ids.
+                let weight = id.0 as usize;
+                let Some(&module) = open.last().filter(|_| weight < bound.model.parameters.len()) else { return };
+                let has = |weights: &HashMap<u32, Vec<usize>>, module: &u32| {
+                    weights.get(module).is_some_and(|weights| weights.contains(&weight))
+                };
+                if !open.iter().any(|module| has(own, module) || has(&external, module)) {
+                    external.entry(module).or_default().push(weight);
+                }
+            }),
+            _ => {}
+        }
+    }
+    external
 }
 
 impl Weights for Partitioned {
