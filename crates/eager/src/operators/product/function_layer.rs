@@ -86,3 +86,65 @@ impl Backward for LinearFunction {
         true
     }
 }
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test that cannot go on fails")]
+
+    use std::cell::RefCell;
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::autograd::engine;
+    use crate::machine::H200;
+    use crate::memory::{Category, Entry, Memory, Storage};
+    use vramfit_graph::dtype::Dtype;
+    use vramfit_graph::layout::Layout;
+
+    /// A weight whose memory can be freed and filled again.
+    fn weight(context: &Context, shape: &[i64]) -> Tensor {
+        let layout = Rc::new(Layout::contiguous(Dtype::Float32, shape));
+        let storage = Storage::refillable(context.memory(), layout.bytes(), Category::Parameters);
+        let edge = engine::sink(Rc::default(), Rc::clone(&layout), 0);
+        Tensor::on_storage(storage, layout).with_edge(Some(edge))
+    }
+
+    fn allocated(context: &Context, from: usize) -> Vec<u64> {
+        let memory = context.memory().borrow();
+        let bytes = |entry: &Entry| match *entry {
+            Entry::Allocate { bytes, category: Category::Workspace, .. } if bytes > 0 => None,
+            Entry::Allocate { bytes, .. } => Some(bytes),
+            Entry::Free { .. } => None,
+        };
+        memory.journal()[from..].iter().filter_map(bytes).collect()
+    }
+
+    #[test]
+    fn the_weight_is_free_between_forward_and_backward_pass() {
+        let memory = Rc::new(RefCell::new(Memory::new()));
+        let mut context = Context::new(Rc::clone(&memory), H200);
+        context.set_grad(true);
+        let input = context.empty_contiguous(Dtype::Float32, &[2, 3, 8]);
+        let (kernel, bias) = (weight(&context, &[16, 8]), weight(&context, &[16]));
+        let fill = |weight: &Tensor| weight.storage().unwrap().refill(weight.layout().bytes());
+        let empty = |weight: &Tensor| weight.storage().unwrap().resize_to_nothing();
+        fill(&kernel);
+        fill(&bias);
+        let before = memory.borrow().live();
+        let output = only(linear(&mut context, &input, &kernel, Some(&bias))).unwrap();
+        assert_eq!(output.shape(), [2, 3, 16]);
+        let held = memory.borrow().live();
+        empty(&kernel);
+        empty(&bias);
+        assert_eq!(memory.borrow().live(), held - 2, "nothing but the weights held their memory");
+        assert!(held > before);
+        fill(&kernel);
+        fill(&bias);
+        let start = memory.borrow().journal().len();
+        let gradient = context.empty(output.shared_layout());
+        let edge = output.edge().unwrap().clone();
+        let found = LinearFunction::gradients(&mut context, &edge.node, &gradient).unwrap();
+        assert!(found[0].is_none(), "the input wants none");
+        assert_eq!(allocated(&context, start), [2 * 3 * 16 * 4, 16 * 8 * 4, 16 * 4]);
+    }
+}

@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(parts.pieces(&[2]), [3]);
         assert_eq!(parts.pieces(&[1]), [2, 2]);
         assert_eq!(parts.pieces(&[0, 1, 2]), [8, 5]);
-        assert_eq!(parts.pieces(&[2, 1, 0]), [3, 2, 8], "a weight's parts go to the ranks in order");
+        assert_eq!(parts.pieces(&[2, 1, 0]), [3, 2, 2, 6], "a weight's parts go to the ranks in order");
         assert!(parts.pieces(&[]).is_empty());
     }
 }
