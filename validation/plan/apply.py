@@ -1,7 +1,7 @@
 """Plans for models that no other case has, by the printed code and by `Plan.apply`, under the cap they were made for.
 
-    python validation/plan/apply.py make --count 48 --seed 21 --out validation/plan/drawn-plans.json
-    python validation/plan/apply.py run --plans validation/plan/drawn-plans.json --out "$OUT/drawn-measured.json"
+    python validation/plan/apply.py make --count 48 --seed 21 --out validation/plan/drawn-plans.json.gz
+    python validation/plan/apply.py run --plans validation/plan/drawn-plans.json.gz --out "$OUT/drawn-measured.json.gz"
 
 ``make`` needs no GPU: it draws models of the sweep, captures them without weights and plans them. ``run`` trains each in fresh
 processes for 20 steps: the start, which must die under the cap (`start`) and is timed without it (`free`), the printed code
@@ -19,6 +19,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import drawn
+import files
 
 RUNS = ("start", "code", "after", "before", "free")
 STEPS = 20
@@ -56,12 +57,12 @@ def make(given):
                 best = case["plans"]["after"]
                 changes = "; ".join(change["after"] for change in best["changes"])
                 print(f"{len(found)} {name}: batch {case['batch']}, cap {case['cap'] >> 20} MiB of {case['start']['peak_reserved'] >> 20}: {changes}", flush=True)
-            given.out.write_text(json.dumps(found[: given.count], indent=1) + "\n")
+            files.write(given.out, found[: given.count])
 
 
 def run(given):
     """Every case in every way."""
-    cases = json.loads(given.plans.read_text())
+    cases = files.read(given.plans)
     wanted = [part for part in given.only.split(",") if part]
     ways = [way for way in RUNS if not wanted or way in wanted]
     jobs = []
@@ -92,7 +93,7 @@ def run(given):
                 state += f"; allocated {off[0]:+.3f} %, reserved {off[1]:+.3f} % off"
             print(f"{job['name']} {job['way']}: {state}", flush=True)
             if given.out:
-                given.out.write_text(json.dumps(results, indent=1) + "\n")
+                files.write(given.out, results)
     return 1 if any("error" in result for result in results) else 0
 
 
@@ -107,7 +108,7 @@ def main():
     making.add_argument("--libraries", default="torchvision,transformers")
     making.add_argument("--without", type=Path, action="append", default=[], help="lines of JSON whose models are not drawn")
     making.add_argument("--out", type=Path, required=True)
-    running.add_argument("--plans", type=Path, default=drawn.HERE / "drawn-plans.json")
+    running.add_argument("--plans", type=Path, default=drawn.HERE / "drawn-plans.json.gz")
     running.add_argument("--out", type=Path)
     running.add_argument("--only", default="", help="ways to run, with commas between")
     running.add_argument("--steps", type=int, default=STEPS)

@@ -1,6 +1,6 @@
 """Plans every pair with the binary, without a GPU, and stores what it predicts and prints.
 
-    python3 validation/plan/make.py --vramfit target/release/vramfit --out validation/plan/plans.json
+    python3 validation/plan/make.py --vramfit target/release/vramfit --out validation/plan/plans.json.gz
 """
 
 import argparse
@@ -10,6 +10,7 @@ import subprocess
 import time
 from pathlib import Path
 
+import files
 from pairs import PAIRS
 
 CAPTURES = Path(__file__).resolve().parent.parent / "captures"
@@ -57,7 +58,7 @@ def main():
             f"max batch {answer['max_batch']}; {seconds:.1f} s; {changes}",
             flush=True,
         )
-    given.out.write_text(json.dumps(plans, indent=1) + "\n")
+    files.write(given.out, plans)
 
 
 if __name__ == "__main__":

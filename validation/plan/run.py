@@ -1,6 +1,6 @@
 """Runs the plans on a GPU: under the cap, the starting settings must run out of memory and the printed code must not.
 
-    python3 validation/plan/run.py --plans validation/plan/plans.json --out "$OUT/plans-measured.json"
+    python3 validation/plan/run.py --plans validation/plan/plans.json.gz --out "$OUT/plans-measured.json.gz"
 
 Each run has its own process. On the CPU (--device cpu --tiny) it only shows that the scripts run.
 """
@@ -13,6 +13,8 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+
+import files
 
 VALIDATION = Path(__file__).resolve().parent.parent
 STEPS = 3
@@ -143,7 +145,7 @@ def summary(result):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--plans", type=Path, default=Path(__file__).parent / "plans.json")
+    parser.add_argument("--plans", type=Path, default=Path(__file__).parent / "plans.json.gz")
     parser.add_argument("--out", type=Path)
     parser.add_argument("--jobs", type=int, default=6)
     parser.add_argument("--timeout", type=int, default=120)
@@ -155,7 +157,7 @@ def main():
     if given.one:
         print(json.dumps(one(json.load(sys.stdin))))
         return 0
-    jobs = jobs_of(json.loads(given.plans.read_text()), given.device, given.tiny)
+    jobs = jobs_of(files.read(given.plans), given.device, given.tiny)
     wanted = [part for part in given.only.split(",") if part]
     if wanted:
         jobs = [job for job in jobs if any(job["kind"].startswith(part) or job["name"].startswith(part) for part in wanted)]
@@ -165,7 +167,7 @@ def main():
             results.append(result)
             print(f"{job['name']} {job['kind']} batch {job['batch']}: {summary(result)}", flush=True)
             if given.out:
-                given.out.write_text(json.dumps(results, indent=1) + "\n")
+                files.write(given.out, results)
     return 1 if any("error" in result for result in results) else 0
 
 

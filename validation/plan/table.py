@@ -3,9 +3,10 @@
     python3 validation/plan/table.py --write | --check
 """
 
-import json
 import sys
 from pathlib import Path
+
+import files
 
 HERE = Path(__file__).resolve().parent
 PAGE = HERE.parent.parent / "docs" / "plan-accuracy.md"
@@ -17,8 +18,8 @@ def percent(measured, predicted):
 
 
 def page():
-    plans = json.loads((HERE / "plans.json").read_text())
-    measured = {(row["name"], row["kind"]): row for row in json.loads((HERE / "measured.json").read_text())}
+    plans = files.read(HERE / "plans.json.gz")
+    measured = {(row["name"], row["kind"]): row for row in files.read(HERE / "measured.json.gz")}
     starts = [measured[plan["name"], "start"] for plan in plans]
     died = sum("died" in row for row in starts)
     rows, ran, exact, worst = [], 0, 0, 0.0
@@ -76,10 +77,10 @@ def page():
 
 def drawn_section():
     """The drawn models by the printed code and by ``Plan.apply``; nothing where they were not run."""
-    if not (HERE / "drawn-measured.json").exists():
+    if not (HERE / "drawn-measured.json.gz").exists():
         return []
-    cases = json.loads((HERE / "drawn-plans.json").read_text())
-    measured = {(row["name"], row["way"]): row for row in json.loads((HERE / "drawn-measured.json").read_text())}
+    cases = files.read(HERE / "drawn-plans.json.gz")
+    measured = {(row["name"], row["way"]): row for row in files.read(HERE / "drawn-measured.json.gz")}
     rows, counts = [], {way: [0, 0, 0] for way in ("code", "after", "before")}
     died = 0
     for case in cases:

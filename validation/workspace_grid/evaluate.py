@@ -1,6 +1,6 @@
 """How often the trees are right about shapes they have not seen:
 
-    python3 evaluate.py validation/measured/workspaces.jsonl.gz validation/measured/plans{,-series}.jsonl.xz --asked validation/measured/plans-blind.jsonl.xz
+    python3 evaluate.py validation/measured/workspaces.jsonl.xz validation/measured/plans{,-series}.jsonl.xz --asked validation/measured/plans-blind.jsonl.xz
     python3 evaluate.py … --held batch|inputs|side
 
 Asks about the shapes of another draw that are in no series, or holds a whole family back (every shape of batch 32, of 128 input channels, of side 28), grows the trees from the

@@ -28,7 +28,7 @@ import table as tables
 HERE = Path(__file__).resolve().parent
 MEASURED = tables.ROOT / "validation" / "measured"
 ON_A_GPU = {
-    "workspaces.jsonl.gz": "grid.py --out FOLDER on an H200 (109,816 shapes at 230 per second: 8 GPU minutes), then gather.py FOLDER",
+    "workspaces.jsonl.xz": "grid.py --out FOLDER on an H200 (109,816 shapes at 230 per second: 8 GPU minutes), then gather.py FOLDER",
     "plans.jsonl.xz": "heuristic.py --out FOLDER --draw SEED on an H200 (826,595 questions at 800 to 1,500 per second: 9 to 17 GPU minutes), then "
     "gather_plans.py FOLDER:SEED",
     "plans-volumes.jsonl.xz": "heuristic.py --out FOLDER --draw 31 --volumes on an H200 (the first 200,000 of 448,928 answers in 75 s), then "
@@ -77,7 +77,7 @@ TABLES = {
     "capabilities": Made("cudnn-capabilities.bin", "workspaces of 7,528 layers at 56 batch sizes for compute capabilities 7.5 to 12.0", tables.CAPABILITIES,
                          "2026-11-17", "pack_capabilities.py", ["capabilities-*.jsonl.gz"], source=tables.DESCRIBED),
     "trees": Made("cudnn-plans.bin", "decision trees that predict the workspaces of other layers", tables.TREES, "2026-11-16", "pack.py",
-                  ["workspaces.jsonl.gz", "plans.jsonl.xz", "plans-series.jsonl.xz"], ("numpy", "rustc")),
+                  ["workspaces.jsonl.xz", "plans.jsonl.xz", "plans-series.jsonl.xz"], ("numpy", "rustc")),
     "volumes": Made("cudnn-volumes.bin", "decision trees for three-dimensional layers", tables.TREES, "2026-11-17", "pack_volumes.py",
                     ["plans-volumes.jsonl.xz"], ("numpy", "rustc")),
     "recurrent": Made("cudnn-recurrent.bin", "recorded recurrent layers, for a test of the formulas", tables.RECURRENT, "2026-11-15", "pack_recurrent.py",

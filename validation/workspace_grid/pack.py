@@ -1,6 +1,6 @@
 """Makes crates/cudnn/data/cudnn-plans.bin from recorded and asked workspaces (docs/cudnn-workspaces.md):
 
-    python3 pack.py validation/measured/workspaces.jsonl.gz validation/measured/plans.jsonl.xz validation/measured/plans-series.jsonl.xz
+    python3 pack.py validation/measured/workspaces.jsonl.xz validation/measured/plans.jsonl.xz validation/measured/plans-series.jsonl.xz
 
 Decision trees predict a workspace form, which is the choice that cuDNN makes, from a shape's features (`trees.rs` reads them). Needs numpy and rustc; a few minutes
 and 6 GB.

@@ -4,6 +4,7 @@ import gzip
 import json
 import lzma
 import math
+from pathlib import Path
 
 TYPES = ("fp32", "bf16", "fp16")
 
@@ -72,8 +73,8 @@ def load(paths):
     """{shape as text: [shape, forward, input gradient, weight gradient]} of recordings (`grid.py`) and of answers (`gather_plans.py`)."""
     rows = {}
     for path in paths:
-        is_asked = str(path).endswith(".xz")
-        for line in (lzma if is_asked else gzip).open(path, "rt"):
+        is_asked = Path(path).name.startswith("plans")
+        for line in (lzma if str(path).endswith(".xz") else gzip).open(path, "rt"):
             row = json.loads(line)
             if is_asked:
                 found = [[[*row[0][:2], batch, *row[0][2:]], *bytes] for batch, *bytes in row[1]]

@@ -169,7 +169,7 @@ mod tests {
             .iter()
             .map(|entry| if let Entry::Allocate { bytes, .. } = entry { *bytes } else { 0 })
             .sum();
-        // Of measured/workspaces.jsonl.gz: copies of image and weight, and the workspace.
+        // Of measured/workspaces.jsonl.xz: copies of image and weight, and the workspace.
         assert_eq!(bytes - 40, 1_646_935);
         drop(result);
     }
