@@ -187,9 +187,8 @@ fn refuse_types(options: &RunSettings, model: &Model) -> Result<(), Failure> {
 /// Refuses models that `fully_shard` refuses, and types that are not simulated with DeepSpeed.
 pub fn refuse_model(options: &RunSettings, model: &Model) -> Result<(), Failure> {
     let way = options.ranks.parallel;
-    if let ParallelWay::DeepSpeed(stage) = way {
-        refuse_types(options, model)?;
-        return if stage == ZeroStage::Three { refuse_recurrent(options, model) } else { Ok(()) };
+    if matches!(way, ParallelWay::DeepSpeed(_)) {
+        return refuse_types(options, model);
     }
     if !way.is_sharded() {
         return Ok(());
@@ -214,17 +213,9 @@ pub fn refuse_model(options: &RunSettings, model: &Model) -> Result<(), Failure>
             "weight `{name}` is a single number: fully_shard needs weights of at least one dimension"
         ));
     }
-    refuse_recurrent(options, model)
-}
-
-/// Refuses recurrent layers, which keep their weights in one block.
-fn refuse_recurrent(options: &RunSettings, model: &Model) -> Result<(), Failure> {
-    match model.modules.iter().find(|module| module.is_recurrent()) {
-        Some(module) => {
-            let path = module.path.as_deref().unwrap_or_default();
-            let what = format!("module `{path}` ({}): sharded recurrent layers are not simulated", module.class);
-            Err(Failure::at(&options.at.model, std::io::Error::other(what)))
-        }
-        None => Ok(()),
+    if let Some(module) = model.modules.iter().find(|module| module.is_recurrent()) {
+        let path = module.path.as_deref().unwrap_or_default();
+        return fail(format!("module `{path}` ({}): sharded recurrent layers are not simulated", module.class));
     }
+    Ok(())
 }

@@ -1,7 +1,6 @@
 //! How the training is spread over several GPUs.
 
 use vramfit_eager::forward::{Choice, block_names};
-use vramfit_graph::model::Module;
 use vramfit_training::script::{AfterForward, DeepSpeed, Parallel, Sharded, ZeroStage};
 
 use super::role::Role;
@@ -32,7 +31,7 @@ impl Trick for Spreading {
     fn alternatives(&self, bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
         let given = &start.training.parallel;
         if let Parallel::DeepSpeed(settings) = given {
-            return of_deepspeed(bench, start, settings);
+            return of_deepspeed(start, settings);
         }
         let cluster = bench.cluster.ok_or("there is one GPU; --gpus says how many there are")?;
         let with = |parallel: Parallel| {
@@ -122,11 +121,9 @@ impl Trick for Spreading {
 /// Buckets of gradients that are reduced almost as fast as the default one, in elements.
 const BUCKETS: [i64; 2] = [50_000_000, 10_000_000];
 
-/// Smaller buckets of DeepSpeed, and higher stages. What stage 3 does with recurrent layers is not simulated.
-fn of_deepspeed(bench: &Workbench<'_>, start: &Setup, given: &DeepSpeed) -> Result<Vec<Setup>, String> {
-    let is_recurrent = bench.bind(start).is_some_and(|bound| bound.model.modules.iter().any(Module::is_recurrent));
+/// Smaller buckets of DeepSpeed, and higher stages.
+fn of_deepspeed(start: &Setup, given: &DeepSpeed) -> Result<Vec<Setup>, String> {
     let higher = [ZeroStage::Two, ZeroStage::Three].into_iter().filter(|stage| stage.number() > given.stage.number());
-    let higher = higher.filter(|stage| *stage != ZeroStage::Three || !is_recurrent);
     let stages: Vec<ZeroStage> = [given.stage].into_iter().chain(higher).collect();
     let buckets = [given.bucket].into_iter().chain(BUCKETS.into_iter().filter(|bucket| *bucket < given.bucket));
     let ways = buckets.flat_map(|bucket| {

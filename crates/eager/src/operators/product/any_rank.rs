@@ -45,8 +45,8 @@ fn turned(context: &mut Context, tensor: &Tensor) -> Result<Tensor, Unmodelled> 
     only(permuted_in_graph(context, tensor, &order))
 }
 
-/// `input @ weight.t()`. Whether the weight is trained decides how, also where the graph is not kept.
-fn times_weight(context: &mut Context, input: &Tensor, turned: &Tensor, is_trained: bool) -> Outcome {
+/// `input @ weight.t()`, or a gradient times the weight. Whether the weight is trained decides how, also where the graph is not kept.
+pub(super) fn times_weight(context: &mut Context, input: &Tensor, turned: &Tensor, is_trained: bool) -> Outcome {
     if is_trained && input.shape().len() >= 3 {
         return folded(context, input, turned);
     }

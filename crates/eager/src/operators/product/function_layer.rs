@@ -4,7 +4,7 @@
 
 use smallvec::smallvec;
 
-use super::any_rank::matmul;
+use super::any_rank::{matmul, times_weight};
 use super::matrix::add_product;
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 use crate::operators::call::{Outcome, Unmodelled, only};
@@ -26,15 +26,14 @@ fn forward(
     bias: Option<&Tensor>,
 ) -> Result<Tensor, Unmodelled> {
     let turned = only(transposed(context, &weight.detach()))?;
+    let (input, is_trained) = (input.detach(), weight.requires_grad());
     match bias {
-        Some(bias) if input.shape().len() == 2 => {
-            only(add_product(context, &bias.detach(), (&input.detach(), &turned)))
-        }
+        Some(bias) if input.shape().len() == 2 => only(add_product(context, &bias.detach(), (&input, &turned))),
         Some(bias) => {
-            let product = only(matmul(context, &input.detach(), &turned))?;
+            let product = only(times_weight(context, &input, &turned, is_trained))?;
             only(add_into(context, &product, &bias.detach()))
         }
-        None => only(matmul(context, &input.detach(), &turned)),
+        None => only(times_weight(context, &input, &turned, is_trained)),
     }
 }
 
@@ -59,7 +58,7 @@ impl LinearFunction {
         let mut found: Gradients = smallvec![None, None, None];
         if node.wants(0) {
             // The product of more than two dimensions is another shape of a product of matrices that nothing else holds.
-            found[0] = Some(only(matmul(context, gradient, &weight))?.detach());
+            found[0] = Some(only(times_weight(context, gradient, &weight, node.wants(1)))?.detach());
         }
         if node.wants(1) {
             let flat = only(reshape_to(context, gradient, &rows(gradient)?))?;

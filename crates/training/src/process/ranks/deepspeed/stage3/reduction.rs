@@ -14,6 +14,8 @@ use super::weights::{Weight, part_of};
 pub(super) struct Reduction {
     /// Whether this backward pass is not the last of its step.
     pub more_follow: bool,
+    /// Whether gradients are added to those of micro-batches before.
+    pub adds: bool,
     /// Elements in the bucket.
     elements: i64,
     /// The weights whose gradients are in it.
@@ -111,9 +113,11 @@ impl PartitionedEngine {
         (weight, part): (usize, i64),
         last: Option<Tensor>,
     ) -> Option<Tensor> {
-        drop(last);
+        // In later micro-batches a variable of its own holds what has come back.
+        let last = last.filter(|_| reduction.adds);
         context.memory().borrow_mut().set_category(Category::Temporary);
         let back = context.empty_contiguous(self.dtype, &[part]);
+        drop(last);
         if !reduction.more_follow {
             reduction.norms.push((weight, buffered_norm(context, &back)));
             if self.dtype != Dtype::Float32 {
@@ -125,7 +129,9 @@ impl PartitionedEngine {
 
     /// `independent_gradient_partition_epilogue` and `backward_epilogue`, after each backward pass.
     pub fn after_backward(&self, context: &Context) {
-        self.reduce(context, &mut self.reduction.borrow_mut());
+        let mut reduction = self.reduction.borrow_mut();
+        self.reduce(context, &mut reduction);
+        reduction.adds = true;
         self.coordinator.borrow_mut().release_leftovers();
     }
 }

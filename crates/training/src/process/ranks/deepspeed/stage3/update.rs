@@ -33,6 +33,7 @@ impl PartitionedEngine {
     /// All weights are freed; gradients in half precision may have overflowed.
     fn begin_update(&self, context: &Context) {
         self.updates.set(self.updates.get() + 1);
+        self.reduction.borrow_mut().adds = false;
         self.coordinator.borrow_mut().release_all(context);
         context.memory().borrow_mut().set_category(Category::Temporary);
         if self.may_overflow() {
