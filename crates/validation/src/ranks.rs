@@ -59,6 +59,7 @@ pub fn page() -> Result<String> {
          That showed when a rank computes its share of a bias, and that the whole weight in the CPU's memory is freed.\n\nThe third list has 50 \
          cases of ZeRO 1 and 2 of DeepSpeed (seed 25). As it came out: 43 of 50 peaks to the byte, 48 within 1 %, the worst +10.7 %, reserved memory within \
          2 % in 45. The two above 1 % are in fp16, where the gradients of a new model overflow and DeepSpeed skips the update: the range covers it now. The others \
-         showed that recurrent weights that are not one block are copied for cuDNN, and when Adagrad makes its state. With all of this mended:\n\n{drawn}"
+         showed that recurrent weights that are not one block are copied for cuDNN, and when Adagrad makes its state.\n\nThe fourth list has 40 cases of ZeRO 3 \
+         (seed 26). As it came out: 38 of 40 peaks to the byte, the worst -0.54 %, reserved memory within 2 % in 38, the worst -3.3 %. With all of this mended:\n\n{drawn}"
     ))
 }

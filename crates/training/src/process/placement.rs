@@ -81,6 +81,7 @@ impl Process<'_> {
         let pass = &self.script.passes[index];
         let Parallel::DeepSpeed(settings) = &pass.parallel else { return };
         self.move_model(model);
+        self.context.has_moved_weights = true;
         if settings.stage == ZeroStage::Three {
             return self.create_partitioned_engine(model, optimizer, index);
         }

@@ -58,6 +58,8 @@ pub struct Context {
     pub adds_bias_share: bool,
     /// Whether linear layers are functions written in Python, as DeepSpeed makes them when it partitions weights.
     pub linear_is_function: bool,
+    /// Whether weights have been given other memory since the model was moved, so that those of recurrent modules are not one block.
+    pub has_moved_weights: bool,
     /// How many groups of ranks the process communicates with.
     pub communicators: u32,
     /// Called when a leaf has got its gradient.
@@ -88,6 +90,7 @@ impl Context {
             has_streams: false,
             adds_bias_share: false,
             linear_is_function: false,
+            has_moved_weights: false,
             communicators: 0,
             gradient_hook: None,
         }

@@ -146,13 +146,6 @@ pub fn is_flattened(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::Float32 | Dtype::Float16 | Dtype::Float64)
 }
 
-/// Whether these weights, and nothing else, are one block: else cuDNN gets a copy of them that is.
-fn are_one_block(weights: &[Tensor]) -> bool {
-    let Some(block) = weights.first().and_then(Tensor::storage) else { return true };
-    let bytes: u64 = weights.iter().map(|weight| weight.layout().elements() as u64 * weight.dtype().bytes()).sum();
-    block.bytes() == bytes && weights.iter().all(|weight| weight.storage().is_some_and(|it| it.id() == block.id()))
-}
-
 fn take_workspace(context: &mut Context, problem: &RecurrentProblem, pass: RecurrentPass) {
     context.note_assumed_workspace();
     let workspace = context.scratch(problem.workspace(pass));
@@ -347,7 +340,8 @@ fn run(context: &mut Context, problem: &RecurrentProblem, input: &Tensor, tensor
         tensors.states.iter().map(|state| context.empty_contiguous(dtype, state.shape())).collect();
     let whole = match &tensors.whole {
         Some(whole) => Some(whole.clone()),
-        None if are_one_block(&tensors.weights) => None,
+        None if is_flattened(dtype) && !context.has_moved_weights => None,
+        // cuDNN gets a copy of them that is one block.
         None => {
             let elements: i64 = tensors.weights.iter().map(|weight| weight.layout().elements()).sum();
             Some(context.empty_contiguous(dtype, &[elements]))
