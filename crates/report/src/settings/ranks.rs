@@ -56,7 +56,10 @@ impl RankSettingsReport {
         match parallel {
             Parallel::None | Parallel::Tensor(_) => none,
             Parallel::DeepSpeed(settings) => {
-                RankSettingsReport { reduce_bucket_size: settings.bucket, overlap_comm: settings.overlaps, ..none }
+                // DeepSpeed has no such setting: stage 1 reduces in the last micro-batch, the others in each.
+                let no_sync = false;
+                let (reduce_bucket_size, overlap_comm) = (settings.bucket, settings.overlaps);
+                RankSettingsReport { reduce_bucket_size, overlap_comm, no_sync, ..none }
             }
             Parallel::Replicated(settings) => RankSettingsReport {
                 gradient_as_bucket_view: settings.gradients_are_views,

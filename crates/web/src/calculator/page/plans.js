@@ -159,7 +159,7 @@ function drawPlans() {
 }
 
 // How the training is spread over GPUs.
-const RANKS = ["parallel", "world", "shard", "reshard-after-forward", "param-dtype", "reduce-dtype", "cpu-offload", "gradient-as-bucket-view", "static-graph", "no-sync", "reduce-bucket-size", "overlap-comm"];
+const RANKS = ["parallel", "world", "shard", "reshard-after-forward", "param-dtype", "reduce-dtype", "cpu-offload", "gradient-as-bucket-view", "static-graph", "no-sync", "reduce-bucket-size"];
 
 // Sets everything as a plan has it. A setting without a flag of `estimate` is in the code alone.
 function usePlan(plan) {
@@ -172,7 +172,7 @@ function usePlan(plan) {
   }
   for (const option of lists.options) {
     const key = option.name.replaceAll("-", "_");
-    if (!(key in settings) || ["gpu", "vram", "size", "lora", "quantize", "loss", "grad", "steps", "mode", ...RANKS].includes(option.name)) continue;
+    if (!(key in settings) || ["gpu", "vram", "size", "lora", "quantize", "loss", "grad", "steps", "mode", "overlap-comm", ...RANKS].includes(option.name)) continue;
     const value = settings[key];
     const isDefault = value === null || value === "" || value === false || String(value) === option.default;
     set(option.name, isDefault ? undefined : value);
@@ -180,10 +180,12 @@ function usePlan(plan) {
   const isSpread = settings.parallel !== "none";
   for (const name of RANKS) {
     const value = settings[name.replaceAll("-", "_")];
-    const isDefault = value === "none" || value === false || String(value) === lists.options.find((option) => option.name === name)?.default || value === "default";
+    const isDefault = value === "none" || value === false || value === 0 || String(value) === lists.options.find((option) => option.name === name)?.default || value === "default";
     set(name, isSpread && !isDefault ? value : undefined);
   }
   if (isSpread) set("world", settings.world);
+  // Its default depends on the stage.
+  set("overlap-comm", settings.parallel.startsWith("deepspeed:") ? String(settings.overlap_comm) : undefined);
   const rank = settings.lora.match(/\d+/)?.[0];
   set("lora", settings.lora === "none" ? undefined : (get("lora") ?? rank));
   const scheme = settings.quantize.match(/nf4|int8/)?.[0];
