@@ -82,7 +82,7 @@ impl Trick for Spreading {
         code.launch = launch(bench, setup);
         code.before_model.line(0, "torch.cuda.set_device(device)");
         // DeepSpeed makes its own process group.
-        if !matches!(setup.training.parallel, Parallel::DeepSpeed(_)) {
+        if !setup.training.parallel.has_engine() {
             code.imports.once("import torch.distributed as dist");
             code.before_model.line(0, "dist.init_process_group(device_id=device)");
         }
@@ -118,7 +118,7 @@ impl Trick for Spreading {
     }
 }
 
-/// Buckets of gradients that are reduced almost as fast as the default one, in elements.
+/// The smaller buckets of gradients that are tried, in elements. The time of a step is not priced by the bucket.
 const BUCKETS: [i64; 2] = [50_000_000, 10_000_000];
 
 /// Smaller buckets of DeepSpeed, and higher stages.

@@ -8,7 +8,6 @@ mod loss_line;
 
 use vramfit_eager::forward::{chooses, frozen_weights};
 use vramfit_graph::bind::Bound;
-use vramfit_training::script::Parallel;
 
 use crate::loss::Loss;
 use crate::parts::Parts;
@@ -240,7 +239,7 @@ impl Skeleton<'_, '_> {
         if !has_targets {
             names.1 = "None";
         }
-        let has_engine = matches!(training.parallel, Parallel::DeepSpeed(_));
+        let has_engine = training.parallel.has_engine();
         let parts = if training.adds_losses || has_engine { 1 } else { count };
         if !LossLine::of(self.bound, self.loss).write(lines, indent, names.1, parts) {
             return;

@@ -169,6 +169,11 @@ impl Parallel {
         }
     }
 
+    /// Whether DeepSpeed's engine divides the loss, frees and clips gradients and updates weights, not the loop.
+    pub fn has_engine(&self) -> bool {
+        matches!(self, Parallel::DeepSpeed(_))
+    }
+
     /// Whether only the last micro-batch of a step reduces gradients.
     pub fn skips_sync(&self) -> bool {
         match self {

@@ -75,7 +75,7 @@ fn actions(settings: &Loop, is_training: bool, scaler: Option<usize>, optimizers
         Parallel::Tensor(_) => vec![Action::SplitLayers { model: ONLY }],
         Parallel::DeepSpeed(_) => vec![Action::CreateEngine { model: ONLY, optimizer: ONLY }],
     };
-    let has_engine = matches!(settings.parallel, Parallel::DeepSpeed(_));
+    let has_engine = settings.parallel.has_engine();
     if !settings.has_fresh_inputs {
         let all = settings.accumulate.max(1) + settings.skipped_micro_batches;
         let micro_batches = if settings.holds_whole_batch { all } else { 1 };
@@ -110,7 +110,7 @@ fn training_step(settings: &Loop, scaler: Option<usize>, optimizers: usize) -> V
     let zero_grad = optimizers.clone().map(|optimizer| Action::ZeroGrad { optimizer, sets_to_none });
     let mut actions = vec![Action::BeginStep];
     // DeepSpeed's engine counts micro-batches, divides the loss, frees gradients and clips them itself.
-    let has_engine = matches!(settings.parallel, Parallel::DeepSpeed(_));
+    let has_engine = settings.parallel.has_engine();
     if settings.zero_grad == ZeroGrad::BeforeForward && !has_engine {
         actions.extend(zero_grad.clone());
     }

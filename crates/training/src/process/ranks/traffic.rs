@@ -31,18 +31,14 @@ impl Traffic {
         match &settings.parallel {
             Parallel::None => Traffic::default(),
             Parallel::Replicated(replicated) => {
-                let trained = bound.model.parameters.iter().filter(|weight| weight.requires_grad);
-                let bytes: u64 =
-                    trained.map(|weight| elements(bound, weight) * bound.tensor(weight.tensor).dtype.bytes()).sum();
+                let bytes = trained_bytes(bound);
                 Traffic { all_reduce: 2 * sent(bytes, replicated.world) * reductions, ..Traffic::default() }
             }
             Parallel::DeepSpeed(zero) if zero.stage == ZeroStage::Three => {
                 of_partitioned_weights(bound, zero.world, u64::from(settings.accumulate.max(1)))
             }
             Parallel::DeepSpeed(zero) => {
-                let trained = bound.model.parameters.iter().filter(|weight| weight.requires_grad);
-                let bytes: u64 =
-                    trained.map(|weight| elements(bound, weight) * bound.tensor(weight.tensor).dtype.bytes()).sum();
+                let bytes = trained_bytes(bound);
                 let all_gather = sent(bytes, zero.world);
                 Traffic { all_gather, all_reduce: 2 * sent(bytes, zero.world) * reductions, ..Traffic::default() }
             }
@@ -54,6 +50,12 @@ impl Traffic {
 
 fn elements(bound: &Bound<'_>, weight: &Weight) -> u64 {
     bound.tensor(weight.tensor).shape.iter().product::<i64>() as u64
+}
+
+/// Bytes of the weights that are trained, and of their gradients.
+fn trained_bytes(bound: &Bound<'_>) -> u64 {
+    let trained = bound.model.parameters.iter().filter(|weight| weight.requires_grad);
+    trained.map(|weight| elements(bound, weight) * bound.tensor(weight.tensor).dtype.bytes()).sum()
 }
 
 /// The part of a message that each of so many ranks sends on.
