@@ -12,8 +12,9 @@ import os
 import sys
 import threading
 import weakref
+from contextlib import nullcontext
 from types import FrameType
-from typing import Any, Callable, Dict, FrozenSet, List, Optional, Sequence, Tuple
+from typing import Any, Callable, ContextManager, Dict, FrozenSet, List, Optional, Sequence, Tuple
 
 import torch
 from torch._ops import OpOverload
@@ -348,6 +349,8 @@ class Recorder(Casting):
                 result = session.outcomes.get(key, operator, args, kwargs, infos, tensors, self.where)
                 known = False
         if isinstance(result, Outcome):
+            if operator.random and host:
+                self.not_drawn(operator, kwargs, result, infos)
             built, names = self._build(result, operator, tensors, infos, host, given, session.outcomes.assumed(result, operator, args, kwargs, infos, tensors))
         else:
             random = self.bounds_random and (operator.random or (any(info.storage.random for info in infos) and not _certain(operator, args)))
@@ -370,12 +373,19 @@ class Recorder(Casting):
     ) -> None:
         """Called when a call has been recorded, with its arguments and the names of its results."""
 
+    def drawing(self, operator: Operator, kwargs: Dict[str, Any], host: bool) -> ContextManager[None]:
+        """A context in which a call really runs, on the host or as if on the GPU: it may draw random numbers."""
+        return nullcontext()
+
+    def not_drawn(self, operator: Operator, kwargs: Dict[str, Any], outcome: Outcome, infos: Sequence[Info]) -> None:
+        """Called for a call on the host that does not run and would have drawn random numbers."""
+
     def _really(
         self, key: Any, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor], infos: List[Info],
     ) -> Any:
         """Runs a call on known values. Where the CPU has no kernel for a dtype that CUDA has one for, it runs in double precision."""
         try:
-            with without_autograd():
+            with without_autograd(), self.drawing(operator, kwargs, all(info.host for info in infos)):
                 return operator.overload(*args, **kwargs)
         except NotImplementedError:
             if operator.writes:
@@ -472,7 +482,7 @@ class Recorder(Casting):
         real = [tensor if info.known else torch.empty(0, dtype=info.kind.dtype) if template else info.kind.zeros() for tensor, info in zip(tensors, infos)]
         new_args, new_kwargs = substituted(args, kwargs, real)
         self._set_device(operator, new_args, new_kwargs, CPU)
-        with without_autograd():
+        with without_autograd(), self.drawing(operator, kwargs, host):
             result = operator.overload(*new_args, **new_kwargs)
             if operator.empty:
                 result.zero_()

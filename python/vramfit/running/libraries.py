@@ -28,6 +28,7 @@ def install(patches: Patches, recorder: ScriptRecorder, stepped: Callable[[Any],
     legacy_types.install(patches)
     _moves(patches, recorder)
     loaders.install(patches, recorder)
+    recorder.random_numbers.install(patches)
     distributions.install(patches, recorder)
     distributed.install(patches, recorder, world)
     function_transforms.install(patches, recorder)

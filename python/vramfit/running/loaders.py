@@ -9,17 +9,18 @@ from typing import Any, Callable
 
 import torch
 from torch.utils.data import DataLoader
-from torch.utils.data.dataloader import _SingleProcessDataLoaderIter
+from torch.utils.data.dataloader import _DatasetKind, _SingleProcessDataLoaderIter
 
 from ..devices import is_on_gpu
 from ..patches import Patches
 from ..regions import tensors_in
 from ..tensors import HOST
+from .random_numbers import WorkerNumbers
 from .recorder import ScriptRecorder
 
 # The places of DataLoader's arguments after the data set.
 _WORKERS, _PINS = 4, 6
-_OF_WORKERS = ("prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout", "worker_init_fn")
+_OF_WORKERS = ("prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout")
 
 
 def install(patches: Patches, recorder: ScriptRecorder) -> None:
@@ -44,6 +45,17 @@ def install(patches: Patches, recorder: ScriptRecorder) -> None:
             named["pin_memory"] = False
         original(loader, dataset, *positional, **named)
         loader._vramfit_on_host = bool(workers)
+        loader._vramfit_workers = workers
+
+    def fetch(iterator: Any) -> Any:
+        """A batch, with the random numbers of the worker that would make it."""
+        numbers = iterator._vramfit_numbers
+        if numbers is None:
+            return original_next(iterator)
+        # The sampler belongs to the loader's own process.
+        index = iterator._next_index()
+        with numbers.next_batch():
+            return iterator._dataset_fetcher.fetch(index)
 
     def next_data(iterator: Any) -> Any:
         loader = iterator._vramfit_loader
@@ -52,8 +64,9 @@ def install(patches: Patches, recorder: ScriptRecorder) -> None:
             batch = original_next(iterator)
             loader._vramfit_on_host = all(row[3] & HOST for row in recorder.rows[before:]) and not is_on_gpu(batch)
             return batch
+        recorder.random_numbers.settle()
         with torch._C.DisableTorchFunction(), recorder.paused():
-            batch = original_next(iterator)
+            batch = fetch(iterator)
             for tensor in tensors_in(batch, []):
                 if id(tensor) not in recorder.infos and tensor.is_meta:
                     # Made from a large tensor of the host, whose values are not computed.
@@ -66,6 +79,9 @@ def install(patches: Patches, recorder: ScriptRecorder) -> None:
     def begin(iterator: Any, loader: Any) -> None:
         iterator._vramfit_loader = loader
         original_begin(iterator, loader)
+        # Workers that make the items of a stream have a copy of it each, which is not followed.
+        count = 0 if loader._dataset_kind == _DatasetKind.Iterable else getattr(loader, "_vramfit_workers", 0)
+        iterator._vramfit_numbers = WorkerNumbers(count, iterator._base_seed, loader.worker_init_fn, loader.dataset) if count else None
 
     patches.set(DataLoader, "__init__", init)
     patches.set(_SingleProcessDataLoaderIter, "__init__", begin)

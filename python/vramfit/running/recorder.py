@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import weakref
-from typing import Any, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
+from contextlib import nullcontext
+from typing import Any, ContextManager, Dict, Iterable, List, NamedTuple, Optional, Sequence, Set, Tuple
 
 import torch
 
-from ..operators import Operator
+from ..operators import Operator, base_name
 from ..recorder import Recorder
 from ..session import Session
-from ..outcomes import substituted
-from ..tensors import HOST, LEAF, VIEW, Info, Kind, Storage
+from ..outcomes import NEW, SAME, Outcome, substituted
+from ..rules import contiguous_stride
+from ..tensors import HOST, LEAF, VIEW, Info, Kind, Storage, numel
 from .memory_figures import MemoryReads
+from .random_numbers import RandomNumbers
 
 # Its second argument stays 0: no gradient is infinite.
 _FINDS_INFINITIES = "aten::_amp_foreach_non_finite_check_and_unscale_"
@@ -65,6 +68,7 @@ class ScriptRecorder(Recorder):
         # Lines that read values that are not computed.
         self.stand_ins: Dict[str, int] = {}
         self.memory_reads = MemoryReads(self.where)
+        self.random_numbers = RandomNumbers(self.paused)
 
     def adopt(self, tensor: torch.Tensor, kind: Kind, storage: Optional[Storage], offset: int, host: bool, **more: Any) -> Info:
         info = super().adopt(tensor, kind, storage, offset, host, **more)
@@ -216,6 +220,20 @@ class ScriptRecorder(Recorder):
             gradient = kind.zeros() if tensor.device.type == "cpu" else kind.result()
         self.adopt(gradient, kind, None, 0, info.host, real=tensor.device.type == "cpu")
         return gradient
+
+    # -- random numbers -----------------------------------------------------------------------------------------------
+
+    def drawing(self, operator: Operator, kwargs: Dict[str, Any], host: bool) -> ContextManager[None]:
+        return self.random_numbers.drawn(host, kwargs.get("generator")) if operator.random else nullcontext()
+
+    def not_drawn(self, operator: Operator, kwargs: Dict[str, Any], outcome: Outcome, infos: Sequence[Info]) -> None:
+        item = outcome.items[0]
+        if item[0] not in (NEW, SAME):
+            return
+        kind = item[1] if item[0] == NEW else infos[item[1]].kind
+        dense = kind.stride == contiguous_stride(kind.shape)
+        if not self.random_numbers.left_out(base_name(operator.qualified), numel(kind.shape), kind.dtype, dense, kwargs.get("generator")):
+            self.cause(f"{self.where()}: {operator.name} on the host is not computed, so that random numbers after it may be others")
 
     # -- values -------------------------------------------------------------------------------------------------------
 
