@@ -65,9 +65,9 @@ class Agent:
         return a.item()
     def learn(self, returns):
         e = -(torch.stack(self.buffer.logps) * returns).mean()
-        self.opt.zero_grad()
         e.backward()
         self.opt.step()
+        self.opt.zero_grad()
         self.buffer.clear()
 # case: lists within a bounded deque
 import torch

@@ -154,6 +154,24 @@ fn unreadable_files_are_reported_with_diff_and_fix_too() {
 }
 
 #[test]
+fn json_names_each_file_that_was_not_checked() {
+    let folder = folder(&[("broken.py", "def f(:\n"), ("cut.ipynb", "{\"cells\": ["), ("leak.py", LEAK)]);
+    let (code, out, _) = lint(folder.path(), &["--json", "."]);
+    assert_eq!(code, 2);
+    let entries: Vec<Value> = serde_json::from_str(&out).unwrap();
+    let of = |file: &str| -> Vec<&Value> {
+        entries.iter().filter(|entry| entry["file"].as_str().unwrap().ends_with(file)).collect()
+    };
+    let broken = of("broken.py");
+    assert_eq!((broken.len(), &broken[0]["code"]), (1, &json!("not-checked")));
+    assert_eq!((&broken[0]["line"], &broken[0]["column"]), (&json!(1), &json!(7)));
+    assert!(broken[0]["message"].as_str().unwrap().starts_with("syntax error: "), "{out}");
+    let cut = of("cut.ipynb");
+    assert_eq!((cut.len(), &cut[0]["code"]), (1, &json!("not-checked")));
+    assert!(of("leak.py").iter().all(|entry| entry["code"] == "VF001") && of("leak.py").len() == 1, "{out}");
+}
+
+#[test]
 fn findings_left_after_fixing_standard_input_go_to_standard_error() {
     let text = LEAK.replace("total += loss", "kept.append(loss)").replace("total = 0", "kept = []");
     let folder = folder(&[]);

@@ -39,6 +39,11 @@ fn index(expression: &Expr) -> String {
     }
 }
 
+/// What an access path is an item of: `nets` for `nets['a']`.
+pub fn container(path: &str) -> Option<&str> {
+    path.strip_suffix(']').and_then(|path| path.rsplit_once('[')).map(|(container, _)| container)
+}
+
 /// The last name of an access path, without subscripts.
 pub fn last(path: &str) -> &str {
     let path = path.split('[').next().unwrap_or(path);

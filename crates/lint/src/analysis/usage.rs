@@ -1,11 +1,14 @@
 //! How a file uses its variables, wherever they come from: what is called, moved, switched to evaluation, emptied, counted,
 //! registered as a hook. A network is recognised by this, whatever made it.
 
+mod items;
+
 use ruff_python_ast::visitor::{self, Visitor};
-use ruff_python_ast::{Expr, ExprCall, Stmt};
+use ruff_python_ast::{Comprehension, Expr, ExprCall, Stmt};
 use rustc_hash::FxHashSet as HashSet;
 
 use super::names::{self, access_path};
+use items::Items;
 
 /// How variables are used, by access path.
 #[derive(Debug, Default)]
@@ -27,13 +30,19 @@ pub struct Usage {
     drawn: HashSet<String>,
     /// Last names of functions that are registered as forward hooks, or that make such a function.
     hooks: HashSet<String>,
+    /// Lists and dictionaries whose items are used as networks.
+    holders: HashSet<String>,
+    /// Variables that a loop or a comprehension goes through, perhaps within `enumerate` or a progress bar.
+    iterated: HashSet<String>,
 }
 
 impl Usage {
     /// Collects the usage in `body`.
     pub fn new(body: &[Stmt]) -> Usage {
-        let mut collector = Collector { usage: Usage::default(), is_constructor: true, in_pairs: false };
+        let mut collector =
+            Collector { usage: Usage::default(), is_constructor: true, in_pairs: false, items: Items::default() };
         collector.visit_body(body);
+        collector.leave_items();
         collector.usage
     }
 
@@ -42,6 +51,22 @@ impl Usage {
     pub fn is_network(&self, path: &str) -> bool {
         let proven = self.switched.contains(path) || self.has_parameters_read(path);
         (proven || self.moved.contains(path) && !is_pipeline(path)) && self.called.contains(path)
+    }
+
+    /// Whether the items of a list or dictionary are networks: a loop over them, or a subscript, switches them to training or
+    /// evaluation or reads their parameters.
+    pub fn holds_networks(&self, path: &str) -> bool {
+        self.holders.contains(path)
+    }
+
+    /// Whether a loop goes through a variable.
+    pub fn is_iterated(&self, path: &str) -> bool {
+        self.iterated.contains(path)
+    }
+
+    /// Whether a variable is called.
+    pub fn is_called(&self, path: &str) -> bool {
+        self.called.contains(path)
     }
 
     /// Whether a variable is set to training or evaluation mode, as no tensor is.
@@ -113,11 +138,16 @@ struct Collector {
     is_constructor: bool,
     /// Within `zip(…)`.
     in_pairs: bool,
+    items: Items,
 }
 
 impl Collector {
     fn method_called(&mut self, path: &str, method: &str, call: &ExprCall) {
         let is_plain = call.arguments.is_empty();
+        let is_of_network = is_plain && matches!(method, "eval" | "train" | "parameters" | "named_parameters");
+        if is_of_network && !path.to_lowercase().contains("trainer") {
+            self.items.use_as_network(path);
+        }
         if is_plain && matches!(method, "eval" | "train") && !path.to_lowercase().contains("trainer") {
             self.usage.with_mode.insert(path.to_string());
         }
@@ -182,6 +212,18 @@ impl Collector {
         }
     }
 
+    /// At the end of a function: what its variables showed of the containers they are items of.
+    fn leave_items(&mut self) {
+        for (item, container) in std::mem::take(&mut self.items).networks() {
+            for set in [&mut self.usage.parameters_given, &mut self.usage.parameters_read, &mut self.usage.handed] {
+                if set.contains(&item) {
+                    set.insert(container.clone());
+                }
+            }
+            self.usage.holders.insert(container);
+        }
+    }
+
     fn draw(&mut self, target: &Expr) {
         match target {
             Expr::Tuple(tuple) => tuple.elts.iter().for_each(|part| self.draw(part)),
@@ -205,7 +247,10 @@ impl<'a> Visitor<'a> for Collector {
         match statement {
             Stmt::FunctionDef(function) => {
                 let outer = std::mem::replace(&mut self.is_constructor, function.name.as_str() == "__init__");
+                let items = std::mem::take(&mut self.items);
                 visitor::walk_stmt(self, statement);
+                self.leave_items();
+                self.items = items;
                 self.is_constructor = outer;
                 return;
             }
@@ -226,7 +271,10 @@ impl<'a> Visitor<'a> for Collector {
                     self.assigned(&assign.target, value);
                 }
             }
-            Stmt::For(loop_) => self.draw(&loop_.target),
+            Stmt::For(loop_) => {
+                self.draw(&loop_.target);
+                self.usage.iterated.extend(self.items.go_through(&loop_.target, &loop_.iter));
+            }
             Stmt::AugAssign(assign) => {
                 self.usage.counted.extend(access_path(&assign.target));
             }
@@ -242,6 +290,11 @@ impl<'a> Visitor<'a> for Collector {
             _ => {}
         }
         visitor::walk_stmt(self, statement);
+    }
+
+    fn visit_comprehension(&mut self, comprehension: &'a Comprehension) {
+        self.usage.iterated.extend(self.items.go_through(&comprehension.target, &comprehension.iter));
+        visitor::walk_comprehension(self, comprehension);
     }
 
     fn visit_expr(&mut self, expression: &'a Expr) {

@@ -249,6 +249,16 @@ impl Value {
         }
     }
 
+    /// The checkpoint that it is, or that its items are from.
+    pub fn checkpoint(&self) -> Option<u32> {
+        match self {
+            Value::Checkpoint(from) => Some(*from),
+            Value::List(item, _) => item.checkpoint(),
+            Value::Tuple(items) => items.iter().find_map(Value::checkpoint),
+            _ => None,
+        }
+    }
+
     /// What is known of a variable that has one of two values.
     pub fn join(&self, other: &Value) -> Value {
         match (self, other) {
@@ -278,6 +288,10 @@ impl Value {
             (Value::Module(one), Value::Module(_)) => Value::Module(one.clone()),
             (Value::Optimizer(one), Value::Optimizer(_)) => Value::Optimizer(one.clone()),
             (Value::Bool(_), Value::Bool(_)) => Value::Plain,
+            // The whole of a checkpoint, or a selection of its items.
+            (one, two) if one.checkpoint().is_some() && one.checkpoint() == two.checkpoint() => {
+                one.checkpoint().map_or(Value::UNKNOWN, Value::Checkpoint)
+            }
             (one, two) => Value::Unknown(merge(&one.provenance(), &two.provenance())),
         }
     }

@@ -129,6 +129,11 @@ fn look<'a>(facts: &FileFacts<'a>, events: &[Event<'a>], event: &Event<'a>, repo
     if what == What::Detached && defined.is_some_and(|defined| is_made_for_each_step(facts, events, defined)) {
         return None;
     }
+    // What an inner loop collects for one step of the loop around it, as the candidates of a search, stays small.
+    let is_scratch = defined.is_some_and(|defined| facts.loops_around(defined).next().is_some());
+    if what == What::Detached && is_scratch && is_plain_loop {
+        return None;
+    }
     let is_freed = trains.is_some() && is_freed(facts, events, &tensor, number);
     // A container that drops old items still holds the graphs of those it has, unless a backward pass has freed them.
     if *bound == Bound::Many && (!has_graph || is_freed && *how == Keeping::Append) {
@@ -236,8 +241,15 @@ fn collects(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>, tens
         });
         last.is_some_and(|(is_evaluation, scope)| is_evaluation && facts.function_scope(scope) == function)
     };
+    // An object's memory that drops old items outlives the method, and is drawn from at random: nobody wants its graphs.
+    let EventKind::Keep { container, bound, .. } = &event.kind else { return false };
+    let is_memory = *bound == Bound::Many
+        && container.starts_with("self.")
+        && tensor.graph == Certainty::Yes
+        && facts.index.has_gpu;
     let is_own = |module: &str| {
-        facts.function(event.scope).is_none()
+        is_memory
+            || facts.function(event.scope).is_none()
             || event.gradients == Gradients::Off
             || facts.built.contains(module)
             || is_evaluated(module)
@@ -255,7 +267,7 @@ fn collects(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>, tens
         facts.loops_around(facts.loops[number].scope).any(|around| around != number && facts.trains(events, around));
     !is_network_method
         && calls
-        && brings_data(facts, events, number)
+        && (is_memory || brings_data(facts, events, number))
         && !(in_training && tensor.graph == Certainty::Yes)
 }
 

@@ -53,6 +53,13 @@ fn check_root(facts: &FileFacts<'_>, events: &[Event<'_>], findings: &mut Vec<Fi
     for (position, event) in events.iter().enumerate() {
         match &event.kind {
             EventKind::Mode { module, is_evaluation } => {
+                // A function that switches to the mode of its caller changes nothing.
+                let is_same = modes.get(module.as_str()).is_some_and(|(known, _, set_in)| {
+                    known == is_evaluation && facts.scopes_around(event.scope).any(|around| around == *set_in)
+                });
+                if is_same {
+                    continue;
+                }
                 modes.insert(module, (*is_evaluation, position, facts.function_scope(event.scope)));
             }
             EventKind::Forward { module, arguments, is_frozen } if event.gradients == Gradients::On && !is_frozen => {
@@ -182,8 +189,11 @@ fn evaluates(
     match evaluation {
         Evaluation::Loop(number) => {
             let Iterates::Batches(role) = facts.loops[number].iterates else { return false };
-            let trains = events.iter().any(|other| wants_gradients(other) && facts.is_in(other.scope, number))
-                || facts.trains(events, number);
+            // An attack on the inputs, in a function of its own, leaves this call as it is.
+            let own = facts.function_scope(event.scope);
+            let wants = |other: &Event<'_>| wants_gradients(other) && facts.function_scope(other.scope) == own;
+            let trains = facts.trains(events, number)
+                || events.iter().any(|other| wants(other) && facts.is_in(other.scope, number));
             !trains && (role == Role::Evaluation || mode.is_some() || is_named && role != Role::Train)
         }
         Evaluation::Function(scope) => {

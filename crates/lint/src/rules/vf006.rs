@@ -2,7 +2,7 @@
 
 use super::rule::Rule;
 use crate::analysis::FileFacts;
-use crate::analysis::facts::{Event, EventKind, ScopeId};
+use crate::analysis::facts::{Event, EventKind, Gradients, ScopeId};
 use crate::finding::Finding;
 use crate::recorded::Subject;
 
@@ -74,8 +74,22 @@ fn is_late(facts: &FileFacts<'_>, events: &[Event<'_>], position: usize, owner: 
     };
     let before = &events[..position];
     let Some(made) = before.iter().position(|other| in_step(other) && makes(other)) else { return false };
-    if events[position..backward].iter().any(|other| in_step(other) && makes(other)) {
-        return false;
+    // Where a part of the forward pass follows, as a discriminator's, another network's part is over.
+    let later: Vec<&Event<'_>> =
+        events[position..backward].iter().filter(|other| in_step(other) && makes(other)).collect();
+    if !later.is_empty() {
+        let is_over = |event: &Event<'_>| match &event.kind {
+            EventKind::Forward { module, is_frozen: false, .. } => {
+                let is_called_later = later
+                    .iter()
+                    .any(|other| matches!(&other.kind, EventKind::Forward { module: name, .. } if name == module));
+                event.gradients != Gradients::Off && facts.index.usage.has_parameters_given(module) && !is_called_later
+            }
+            _ => false,
+        };
+        if !before.iter().any(|other| in_step(other) && makes(other) && is_over(other)) {
+            return false;
+        }
     }
     // With several models, as in a GAN, the other's gradients exist anyway.
     let mut owners: Vec<&str> = events

@@ -7,6 +7,7 @@ use crate::analysis::facts::EventKind;
 use crate::analysis::names;
 use crate::finding::{Edit, Finding};
 use crate::recorded::Subject;
+use ruff_python_ast::Expr;
 use ruff_text_size::{Ranged, TextRange};
 
 pub(super) const RULE: Rule = Rule {
@@ -40,7 +41,8 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
             Device::Unknown => {
                 let text = location.map_or(String::new(), |location| facts.text(location).to_lowercase());
                 let is_elsewhere = facts.source.contains("torch_xla") || facts.source.contains("BytesIO");
-                let is_device = ["device", "rank", "gpu", "cuda"].iter().any(|word| text.contains(word));
+                let is_device = ["device", "rank", "gpu", "cuda"].iter().any(|word| text.contains(word))
+                    || location.is_some_and(|location| is_destination(facts, location));
                 !is_elsewhere && if *has_location { is_device } else { facts.index.has_gpu }
             }
         };
@@ -75,6 +77,13 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
         };
         findings.push(finding);
     }
+}
+
+/// Whether a variable says where networks and batches go: `.to(where)`.
+fn is_destination(facts: &FileFacts<'_>, location: &Expr) -> bool {
+    let is_variable = names::access_path(location).is_some();
+    is_variable
+        && ["", "device="].into_iter().any(|key| facts.source.contains(&format!(".to({key}{})", facts.text(location))))
 }
 
 /// Whether the model was created on the CPU above and the checkpoint is freed before it moves to the GPU: no variable holds it then. Of

@@ -1,12 +1,15 @@
 //! Findings as JSON.
 
+use std::borrow::Cow;
+
 use serde::Serialize;
 use vramfit_lint::files::FileReport;
 use vramfit_lint::{Document, Finding, Severity};
 
 use super::recorded::RecordedReport;
 
-/// The findings, in the order of files and lines.
+/// The findings, in the order of files and lines. A file that could not be read or parsed has one entry with the code
+/// `not-checked`.
 #[derive(Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub struct LintReport<'a>(Vec<FindingReport<'a>>);
@@ -21,10 +24,10 @@ struct FindingReport<'a> {
     line: usize,
     /// The column, counted from 1.
     column: usize,
-    /// The rule's code, such as `VF001`.
+    /// The rule's code, such as `VF001`; `not-checked` for a file that could not be read or parsed.
     code: &'static str,
     /// What is wrong.
-    message: &'a str,
+    message: Cow<'a, str>,
     /// The line of its end.
     end_line: usize,
     /// The column of its end.
@@ -73,8 +76,9 @@ impl<'a> LintReport<'a> {
     pub fn new(reports: &'a [FileReport]) -> LintReport<'a> {
         let mut list = Vec::new();
         for report in reports {
-            let Some(document) = &report.document else { continue };
             let file = report.path.display().to_string();
+            list.extend(FindingReport::not_checked(file.clone(), report));
+            let Some(document) = &report.document else { continue };
             list.extend(
                 report.checked.findings.iter().map(|finding| FindingReport::new(file.clone(), document, finding)),
             );
@@ -84,6 +88,31 @@ impl<'a> LintReport<'a> {
 }
 
 impl<'a> FindingReport<'a> {
+    /// For a file that could not be read or parsed.
+    fn not_checked(file: String, report: &'a FileReport) -> Option<FindingReport<'a>> {
+        let unreadable = report.unreadable.as_ref().map(|reason| (None, Cow::Borrowed(reason.as_str())));
+        let error = report.checked.error.as_ref();
+        let unparsed = || error.map(|(offset, reason)| (Some(*offset), Cow::Owned(format!("syntax error: {reason}"))));
+        let (offset, message) = unreadable.or_else(unparsed)?;
+        let start = report.document.as_ref().zip(offset).map(|(document, offset)| document.position(offset));
+        let (line, column) = start.as_ref().map_or((1, 1), |start| (start.line, start.column));
+        Some(FindingReport {
+            file,
+            line,
+            column,
+            code: "not-checked",
+            message,
+            end_line: line,
+            end_column: column,
+            severity: SeverityName::Error,
+            cost: "nothing in this file was checked",
+            advice: "mend the file, or leave it out",
+            fix: None,
+            cell: start.and_then(|start| start.cell),
+            recorded: None,
+        })
+    }
+
     fn new(file: String, document: &Document, finding: &'a Finding) -> FindingReport<'a> {
         let (start, end) = (document.position(finding.range.start()), document.position(finding.range.end()));
         FindingReport {
@@ -91,7 +120,7 @@ impl<'a> FindingReport<'a> {
             line: start.line,
             column: start.column,
             code: finding.code,
-            message: &finding.message,
+            message: Cow::Borrowed(&finding.message),
             end_line: end.line,
             end_column: end.column,
             severity: finding.severity.into(),

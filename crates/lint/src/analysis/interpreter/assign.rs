@@ -7,9 +7,9 @@ use ruff_text_size::Ranged;
 
 use super::{Binding, Interpreter};
 use crate::analysis::facts::{EventKind, Gradients, Keeping};
-use crate::analysis::names::access_path;
+use crate::analysis::names::{self, access_path};
 use crate::analysis::usage::is_fluent;
-use crate::analysis::value::{Bound, Provenance, Tensor, Value, merge};
+use crate::analysis::value::{Bound, Certainty, Provenance, Tensor, Value, merge};
 
 impl<'a> Interpreter<'a> {
     pub(super) fn assign(&mut self, targets: &'a [Expr], value: &'a Expr) {
@@ -173,6 +173,9 @@ impl<'a> Interpreter<'a> {
             | Expr::List(ruff_python_ast::ExprList { elts, .. }) => {
                 let parts: Vec<Value> = match &value {
                     Value::Tuple(items) if items.len() == elts.len() => items.to_vec(),
+                    Value::Tensor(tensor) if tensor.is_loss => {
+                        elts.iter().map(|part| self.loss_part(tensor, part)).collect()
+                    }
                     Value::Structure(tensor) | Value::Tensor(tensor) => {
                         vec![Value::Structure(tensor.clone()); elts.len()]
                     }
@@ -240,6 +243,14 @@ impl<'a> Interpreter<'a> {
                 self.store(name, value);
             }
         }
+    }
+
+    /// A part of what a loss function returns: beside the loss there may be numbers.
+    fn loss_part(&mut self, tensor: &Tensor, part: &Expr) -> Value {
+        let is_loss =
+            access_path(part).is_some_and(|name| names::is_loss(&name) || self.backward_names().all.contains(&name));
+        let graph = if is_loss { tensor.graph } else { tensor.graph.either(Certainty::Unknown) };
+        Value::Structure(Tensor { graph, ..tensor.clone() })
     }
 
     /// Rebinding a name invalidates what is known of its attributes and items.

@@ -87,7 +87,9 @@ impl<'a> Interpreter<'a> {
             return self.loader_built(call);
         }
         if names::is_loss_function(last) {
-            return loss_of(arguments);
+            // A class makes a loss function, out of weights and options.
+            let is_class = last.starts_with(char::is_uppercase) && arguments.provenance().is_none();
+            return if is_class && arguments.tensor().is_none() { Value::Criterion } else { loss_of(arguments) };
         }
         if names::is_loader(last) || last.contains("loader") {
             return Value::Loader(crate::analysis::value::Loader {
@@ -132,7 +134,7 @@ impl<'a> Interpreter<'a> {
             || last.starts_with("get_")
             || last.starts_with("make");
         if let Some(target) = &self.target
-            && (is_built && names::is_model(target) || self.is_network(target))
+            && (is_built && names::is_model(target) || self.is_network(target) || self.is_part(last, target))
         {
             return Value::Module(target.as_str().into());
         }
@@ -158,6 +160,16 @@ impl<'a> Interpreter<'a> {
         }
         self.escape(&arguments.provenance());
         Value::Unknown(arguments.provenance())
+    }
+
+    /// Whether a class makes a part of a network: an attribute of one, which it calls.
+    fn is_part(&self, maker: &str, target: &str) -> bool {
+        let class = self.frames.last().and_then(|frame| frame.class);
+        let kind = class.map(|class| self.facts.index.classes[class].kind);
+        maker.starts_with(char::is_uppercase)
+            && target.starts_with("self.")
+            && matches!(kind, Some(ClassKind::Module | ClassKind::Lightning))
+            && self.facts.index.usage.is_called(target)
     }
 
     /// A function elsewhere copies a checkpoint into a network: `load_weights(net, state)`.

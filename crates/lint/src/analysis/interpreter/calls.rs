@@ -3,11 +3,10 @@
 use std::rc::Rc;
 
 use ruff_python_ast::{Expr, ExprCall};
-use ruff_text_size::Ranged;
 
 use super::{Binding, CALL_DEPTH, Frame, Interpreter};
 use crate::analysis::device::Device;
-use crate::analysis::facts::{EventKind, Gradients, ScopeKind};
+use crate::analysis::facts::{Gradients, ScopeKind};
 use crate::analysis::index::{ClassId, ClassKind, FunctionId};
 use crate::analysis::names;
 use crate::analysis::usage::is_fluent;
@@ -61,7 +60,7 @@ impl<'a> Interpreter<'a> {
                         }
                         let owner = self.eval(&method.value);
                         self.target = None;
-                        let attribute = self.called_attribute(&owner, &call.func, method.attr.as_str());
+                        let attribute = self.called_attribute(&owner, call, method.attr.as_str());
                         if attribute.is_none() && !matches!(owner, Value::Library(_)) {
                             let arguments = self.arguments(call);
                             self.target = target;
@@ -119,21 +118,6 @@ impl<'a> Interpreter<'a> {
         result
     }
 
-    /// A network or loss function in an attribute that the file calls and never assigns.
-    fn called_attribute(&self, owner: &Value, function: &Expr, name: &str) -> Option<Value> {
-        let Value::Instance(class, _) = owner else { return None };
-        if self.facts.index.method(*class, name).is_some() {
-            return None;
-        }
-        let guess = self.guess(&names::access_path(function)?);
-        matches!(guess, Value::Module(_) | Value::Criterion).then_some(guess)
-    }
-
-    /// Whether the file uses a variable as a network.
-    pub(super) fn is_network(&self, path: &str) -> bool {
-        self.facts.index.usage.is_network(path) && !self.facts.index.imports.contains_key(path)
-    }
-
     fn arguments(&mut self, call: &'a ExprCall) -> Arguments<'a> {
         let positional = call.arguments.args.iter().map(|argument| self.eval(argument)).collect();
         let keywords = call.arguments.keywords.iter();
@@ -141,56 +125,6 @@ impl<'a> Interpreter<'a> {
             .map(|keyword| (keyword.arg.as_ref().map(|name| name.as_str()), self.eval(&keyword.value)))
             .collect();
         Arguments { positional, keywords }
-    }
-
-    /// Calls a model.
-    pub(super) fn forward(&mut self, module: &str, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
-        let is_frozen = self.frozen.contains(module);
-        let given = arguments.tensor();
-        self.record(
-            EventKind::Forward { module: module.to_string(), arguments: arguments.provenance(), is_frozen },
-            call.range(),
-        );
-        let mut tensor = self.forward_tensor(call);
-        if let Some(given) = given {
-            tensor.provenance = merge(&tensor.provenance, &given.provenance);
-            // A batch that the file does not move may be moved inside the model.
-            tensor.device = if given.is_data && given.device == Device::Cpu { Device::Unknown } else { given.device };
-            if is_frozen && tensor.graph == Certainty::Yes {
-                tensor.graph = given.graph;
-            }
-        } else if is_frozen && tensor.graph == Certainty::Yes {
-            tensor.graph = Certainty::No;
-        }
-        if self.on_gpu.contains(module) {
-            tensor.device = Device::Gpu;
-        }
-        Value::Structure(tensor)
-    }
-
-    /// What a model of the file returns: of several results, some may be plain numbers.
-    fn parts_of_forward(
-        &mut self,
-        class: ClassId,
-        call: &'a ExprCall,
-        arguments: &Arguments<'a>,
-        value: Value,
-    ) -> Value {
-        let Some(forward) = self.facts.index.method(class, "forward") else { return value };
-        let (visited, scopes) = (self.visited[forward], self.facts.consumed.len());
-        let returned = self.quietly(|this| this.follow(forward, Some(class), call, arguments));
-        self.visited[forward] = visited;
-        self.facts.consumed.truncate(scopes);
-        match returned {
-            Value::Tuple(items) if items.iter().any(|item| matches!(item, Value::Plain)) => {
-                let part = |item: &Value| match item {
-                    Value::Plain => Value::Plain,
-                    _ => value.clone(),
-                };
-                Value::Tuple(Rc::new(items.iter().map(part).collect()))
-            }
-            _ => value,
-        }
     }
 
     /// Interprets a function of the file for this call.

@@ -13,7 +13,7 @@ use crate::analysis::facts::{EventKind, Keeping};
 use crate::analysis::index::ClassKind;
 use crate::analysis::names;
 use crate::analysis::usage::is_fluent;
-use crate::analysis::value::{Bound, Certainty, Tensor, Value, merge};
+use crate::analysis::value::{Bound, Certainty, Loader, Tensor, Value, merge};
 
 impl<'a> Interpreter<'a> {
     pub(super) fn method(
@@ -45,7 +45,9 @@ impl<'a> Interpreter<'a> {
             },
             Value::Accelerator => match name {
                 "prepare" | "setup" | "setup_dataloaders" => {
-                    let prepared: Vec<Value> = arguments.positional.iter().map(prepared).collect();
+                    let given = arguments.positional.iter().zip(&call.arguments.args);
+                    let prepared: Vec<Value> =
+                        given.map(|(value, expression)| self.prepared(value, expression)).collect();
                     match &prepared[..] {
                         [only] => only.clone(),
                         _ => Value::Tuple(Rc::new(prepared)),
@@ -179,7 +181,8 @@ impl<'a> Interpreter<'a> {
                 if is_engine {
                     self.backward(arguments.first(), call.arguments.args.first(), call);
                 } else {
-                    self.backward(owner.clone(), Some(expression), call);
+                    let loss = self.proven_loss(owner, expression);
+                    self.backward(loss, Some(expression), call);
                 }
                 Some(Value::None)
             }
@@ -247,8 +250,10 @@ impl<'a> Interpreter<'a> {
             // A meter has `add` too.
             "add" | "put" if !matches!(owner, Value::List(..)) => None,
             "append" | "appendleft" | "add" | "extend" | "insert" | "put"
-                if !matches!(owner, Value::Tensor(_) | Value::Structure(_) | Value::Instance(..))
-                    || defaulted(expression).is_some() =>
+                if !matches!(
+                    owner,
+                    Value::Tensor(_) | Value::Structure(_) | Value::Instance(..) | Value::Criterion
+                ) || defaulted(expression).is_some() =>
             {
                 let container = path.or_else(|| defaulted(expression))?;
                 let argument = call.arguments.args.last()?;
@@ -261,7 +266,9 @@ impl<'a> Interpreter<'a> {
                 self.keep(&container, arguments.first(), argument, Keeping::Add, Bound::Open);
                 Some(owner.clone())
             }
-            "update" | "setdefault" if !matches!(owner, Value::Module(_) | Value::Instance(..) | Value::Tensor(_)) => {
+            "update" | "setdefault"
+                if !matches!(owner, Value::Module(_) | Value::Instance(..) | Value::Tensor(_) | Value::Criterion) =>
+            {
                 let container = path?;
                 match (name, &call.arguments.args[..]) {
                     ("update", [Expr::Dict(dict)]) => {
@@ -273,10 +280,11 @@ impl<'a> Interpreter<'a> {
                     }
                     // Weights that fit are copied over a network's own.
                     _ => {
-                        if let Some(checkpoint) = arguments.all().find_map(checkpoint_in)
+                        if let Some(from) = arguments.all().find_map(Value::checkpoint)
                             && let Some(binding) = self.lookup(&container).cloned()
                         {
-                            self.store_at(container, super::Binding { value: checkpoint, scope: binding.scope });
+                            let value = Value::Checkpoint(from);
+                            self.store_at(container, super::Binding { value, scope: binding.scope });
                         }
                     }
                 }
@@ -307,11 +315,7 @@ impl<'a> Interpreter<'a> {
                 Some(Value::None)
             }
             "load_state_dict" => {
-                let from = |value: Value| match value {
-                    Value::Checkpoint(from) => Some(from),
-                    _ => None,
-                };
-                let mut froms: Vec<u32> = arguments.all().filter_map(checkpoint_in).filter_map(from).collect();
+                let mut froms: Vec<u32> = arguments.all().filter_map(Value::checkpoint).collect();
                 froms.dedup();
                 // A scheduler or a scaler has hardly any GPU memory.
                 let is_small = matches!(owner, Value::Scheduler | Value::Scaler)
@@ -349,6 +353,17 @@ impl<'a> Interpreter<'a> {
         }
     }
 
+    /// Accelerate puts batches on the GPU; what loops go through is a source of batches.
+    fn prepared(&self, value: &Value, expression: &Expr) -> Value {
+        match (value, names::access_path(expression)) {
+            (Value::Loader(loader), _) => Value::Loader(Loader { device: Device::Gpu, ..loader.clone() }),
+            (Value::Unknown(_), Some(path)) if self.facts.index.usage.is_iterated(&path) => {
+                Value::Loader(Loader { role: names::role(&path), device: Device::Gpu })
+            }
+            (other, _) => other.clone(),
+        }
+    }
+
     /// A backward pass from `loss`.
     pub(super) fn backward(&mut self, loss: Value, expression: Option<&'a Expr>, call: &'a ExprCall) {
         self.consume(&loss);
@@ -368,31 +383,11 @@ impl<'a> Interpreter<'a> {
     }
 }
 
-/// The checkpoint in a value, or in the items of a container.
-fn checkpoint_in(value: &Value) -> Option<Value> {
-    match value {
-        Value::Checkpoint(_) => Some(value.clone()),
-        Value::List(item, _) => checkpoint_in(item),
-        Value::Tuple(items) => items.iter().find_map(checkpoint_in),
-        _ => None,
-    }
-}
-
 /// The container in `table.setdefault(key, [])`.
 fn defaulted(expression: &Expr) -> Option<String> {
     let Expr::Call(call) = expression else { return None };
     match &*call.func {
         Expr::Attribute(method) if method.attr.as_str() == "setdefault" => names::access_path(&method.value),
         _ => None,
-    }
-}
-
-/// Accelerate puts batches on the GPU.
-fn prepared(value: &Value) -> Value {
-    match value {
-        Value::Loader(loader) => {
-            Value::Loader(crate::analysis::value::Loader { device: Device::Gpu, ..loader.clone() })
-        }
-        other => other.clone(),
     }
 }

@@ -14,6 +14,7 @@ mod loops;
 mod methods;
 mod naming;
 mod narrowing;
+mod networks;
 mod owner_methods;
 mod proven;
 mod roots;

@@ -9,7 +9,7 @@ use super::Interpreter;
 use crate::analysis::device::Device;
 use crate::analysis::facts::{EventKind, Gradients};
 use crate::analysis::names::{self, access_path};
-use crate::analysis::value::{Certainty, Provenance, Tensor, Value, merge};
+use crate::analysis::value::{Bound, Certainty, Provenance, Tensor, Value, merge};
 
 impl<'a> Interpreter<'a> {
     /// Refines a value by the name it is assigned to: by the name a loss is recognised, and what goes into a backward pass
@@ -18,6 +18,7 @@ impl<'a> Interpreter<'a> {
         if expression.is_some_and(|expression| self.wraps_frozen(expression)) {
             self.frozen.insert(name.to_string());
         }
+        let value = self.holding_networks(name, value, expression);
         // What is moved may be a batch; what is called as well is a network.
         let is_open = match &value {
             Value::Unknown(_) => true,
@@ -81,6 +82,10 @@ impl<'a> Interpreter<'a> {
                 }
                 Value::Unknown(provenance)
             }
+            // An item of a list of networks, whichever it is, goes by the list's name.
+            Value::Module(known) if expression.is_none() && self.facts.index.usage.holds_networks(&known) => {
+                Value::Module(known)
+            }
             Value::Module(known) if !name.contains('[') => {
                 self.renamed(&known, name, is_made(expression));
                 if is_made(expression) && !expression.is_some_and(|expression| self.wraps_network(expression)) {
@@ -90,6 +95,30 @@ impl<'a> Interpreter<'a> {
             }
             Value::Optimizer(_) if !name.contains('[') => Value::Optimizer(name.into()),
             other => other,
+        }
+    }
+
+    /// A list or dictionary whose items the file uses as networks.
+    fn holding_networks(&mut self, name: &str, value: Value, expression: Option<&Expr>) -> Value {
+        if !self.facts.index.usage.holds_networks(name) {
+            return value;
+        }
+        let is_open = |item: &Value| match item {
+            Value::Unknown(_) | Value::Module(_) => true,
+            // What is moved may be a batch, for all that is known of it.
+            Value::Structure(tensor) | Value::Tensor(tensor) => tensor.graph == Certainty::Unknown,
+            _ => false,
+        };
+        match &value {
+            Value::List(item, bound) if is_open(item) => {
+                let is_empty = matches!(&**item, Value::Unknown(None));
+                if !is_empty {
+                    self.facts.built.insert(name.to_string());
+                }
+                Value::List(Rc::new(Value::Module(name.into())), *bound)
+            }
+            Value::Unknown(_) if is_made(expression) => Value::List(Rc::new(Value::Module(name.into())), Bound::Open),
+            _ => value,
         }
     }
 
@@ -137,6 +166,10 @@ impl<'a> Interpreter<'a> {
             Expr::Attribute(method) => is_network(&method.value),
             _ => false,
         };
+        // A copy is another network.
+        if names::dotted(&call.func).is_some_and(|name| names::last(&name) == "deepcopy") {
+            return false;
+        }
         own || call.arguments.args.iter().any(is_network)
             || call.arguments.keywords.iter().any(|keyword| is_network(&keyword.value))
     }
@@ -182,6 +215,7 @@ fn is_made(expression: Option<&Expr>) -> bool {
 fn is_computed(expression: Option<&Expr>) -> bool {
     match expression {
         Some(Expr::Call(_) | Expr::BinOp(_) | Expr::Attribute(_) | Expr::Subscript(_) | Expr::Await(_)) => true,
+        Some(Expr::UnaryOp(operation)) => is_computed(Some(&operation.operand)),
         Some(Expr::If(choice)) => is_computed(Some(&choice.body)) && is_computed(Some(&choice.orelse)),
         _ => false,
     }

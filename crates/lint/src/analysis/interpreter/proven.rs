@@ -3,6 +3,7 @@
 use std::rc::Rc;
 
 use ruff_python_ast::Expr;
+use ruff_text_size::Ranged;
 
 use super::{Binding, Interpreter};
 use crate::analysis::device::Device;
@@ -50,6 +51,25 @@ impl<'a> Interpreter<'a> {
         let tensor = Tensor { graph: Certainty::Yes, provenance: provenance.clone(), ..tensor };
         self.store_at(name.id.to_string(), Binding { value: Value::Structure(tensor), scope });
         provenance
+    }
+
+    /// The loss in `loss_fn(out, y).backward()`, whatever computes it.
+    pub(super) fn proven_loss(&self, owner: &Value, expression: &Expr) -> Value {
+        match owner {
+            Value::Unknown(provenance) if expression.is_call_expr() && self.gradients == Gradients::On => {
+                let own = Some(Rc::new(Provenance {
+                    forwards: vec![expression.range().start().to_u32()],
+                    keeps: Vec::new(),
+                }));
+                Value::Tensor(Tensor {
+                    graph: Certainty::Yes,
+                    is_loss: true,
+                    provenance: merge(provenance, &own),
+                    ..Tensor::plain(Device::Unknown)
+                })
+            }
+            known => known.clone(),
+        }
     }
 
     /// The variables that an expression computes with; nothing if something else may have a part in it.

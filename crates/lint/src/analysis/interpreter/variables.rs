@@ -1,10 +1,12 @@
 //! Variables and attributes: what is known of a name.
 
+use std::rc::Rc;
+
 use super::{Binding, Interpreter};
 use crate::analysis::device::Device;
 use crate::analysis::index::ClassId;
 use crate::analysis::names;
-use crate::analysis::value::{Loader, Value};
+use crate::analysis::value::{Bound, Loader, Value};
 
 impl Interpreter<'_> {
     /// The key under which an attribute of `self` or of a known object is stored.
@@ -97,6 +99,9 @@ impl Interpreter<'_> {
         }
         if names::is_loss_function(path) && !names::last(path).to_lowercase().ends_with("losses") && lower != "loss" {
             return Value::Criterion;
+        }
+        if index.usage.holds_networks(path) {
+            return Value::List(Rc::new(Value::Module(path.into())), Bound::Open);
         }
         let acts_as_model =
             ["parameters", "state_dict", "named_parameters"].into_iter().any(has) || (has("train") && has("eval"));

@@ -1,0 +1,99 @@
+//! Calls of networks: which attributes and variables are networks, and what a forward pass returns.
+
+use std::rc::Rc;
+
+use ruff_python_ast::ExprCall;
+use ruff_text_size::Ranged;
+
+use super::Interpreter;
+use super::calls::Arguments;
+use crate::analysis::device::Device;
+use crate::analysis::facts::EventKind;
+use crate::analysis::index::ClassId;
+use crate::analysis::names;
+use crate::analysis::value::{Certainty, Value, merge};
+
+impl<'a> Interpreter<'a> {
+    /// A network or loss function in an attribute that the file calls and never assigns: of an object of the file, of something
+    /// that hands over its network, or a part of a network.
+    pub(super) fn called_attribute(&self, owner: &Value, call: &ExprCall, name: &str) -> Option<Value> {
+        let path = names::access_path(&call.func)?;
+        // A noun by itself; `get_model(…)` is a method.
+        let is_noun = || !call.arguments.is_empty() && names::words(name).len() == 1 && names::is_model(name);
+        match owner {
+            Value::Instance(class, _) => {
+                if self.facts.index.method(*class, name).is_some() {
+                    return None;
+                }
+                let guess = self.guess(&path);
+                matches!(guess, Value::Module(_) | Value::Criterion).then_some(guess)
+            }
+            Value::Unknown(_) => (self.is_network(&path) || is_noun()).then(|| Value::Module(path.into())),
+            // A part is in the mode of the whole, unless it is switched by itself.
+            Value::Module(whole) => (self.is_network(&path) || is_noun()).then(|| {
+                let is_apart = self.frozen.contains(&path) || self.modes.contains_key(&path);
+                Value::Module(if is_apart { path.into() } else { whole.clone() })
+            }),
+            _ => None,
+        }
+    }
+
+    /// Whether the file uses a variable as a network.
+    pub(super) fn is_network(&self, path: &str) -> bool {
+        let usage = &self.facts.index.usage;
+        let is_item = || names::container(path).is_some_and(|container| usage.holds_networks(container));
+        (usage.is_network(path) || is_item()) && !self.facts.index.imports.contains_key(path)
+    }
+
+    /// Calls a model.
+    pub(super) fn forward(&mut self, module: &str, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
+        let is_frozen = self.frozen.contains(module);
+        let given = arguments.tensor();
+        self.record(
+            EventKind::Forward { module: module.to_string(), arguments: arguments.provenance(), is_frozen },
+            call.range(),
+        );
+        let mut tensor = self.forward_tensor(call);
+        if let Some(given) = given {
+            tensor.provenance = merge(&tensor.provenance, &given.provenance);
+            // A batch that the file does not move may be moved inside the model.
+            tensor.device = if given.is_data && given.device == Device::Cpu { Device::Unknown } else { given.device };
+            if is_frozen && tensor.graph == Certainty::Yes {
+                tensor.graph = given.graph;
+            }
+        } else if is_frozen && tensor.graph == Certainty::Yes {
+            tensor.graph = Certainty::No;
+        }
+        if self.on_gpu.contains(module) {
+            tensor.device = Device::Gpu;
+        }
+        Value::Structure(tensor)
+    }
+
+    /// What a model of the file returns: of several results, some may be plain numbers.
+    pub(super) fn parts_of_forward(
+        &mut self,
+        class: ClassId,
+        call: &'a ExprCall,
+        arguments: &Arguments<'a>,
+        value: Value,
+    ) -> Value {
+        let Some(forward) = self.facts.index.method(class, "forward") else { return value };
+        let (visited, scopes) = (self.visited[forward], self.facts.consumed.len());
+        let returned = self.quietly(|this| this.follow(forward, Some(class), call, arguments));
+        self.visited[forward] = visited;
+        self.facts.consumed.truncate(scopes);
+        match returned {
+            Value::Tuple(items) if items.iter().any(|item| matches!(item, Value::Plain)) => {
+                let part = |item: &Value| match item {
+                    Value::Plain => Value::Plain,
+                    _ => value.clone(),
+                };
+                Value::Tuple(Rc::new(items.iter().map(part).collect()))
+            }
+            // Every part is computed from what is given.
+            Value::Tuple(_) => value.tensor().map_or(value, Value::Structure),
+            _ => value,
+        }
+    }
+}
