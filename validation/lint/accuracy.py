@@ -11,6 +11,8 @@ A table has one row per line, separated by tabs:
     repository  owner/name  commit
     read        owner/name  file                        a script drawn at random and read: the mistakes in it are below
     finding     owner/name  file  line  code  verdict   `right`, `wrong`, or `missed`; in a notebook the line is `cell:line`
+
+An empty repository or file is that of the row above.
 """
 
 import argparse
@@ -22,11 +24,18 @@ import sys
 
 
 def rows(path):
+    above = ["", ""]
     for number, line in enumerate(pathlib.Path(path).read_text().splitlines(), 1):
         fields = line.split("\t")
         expected = {"repository": 3, "read": 3, "finding": 6}.get(fields[0])
         if expected != len(fields):
             sys.exit(f"{path}:{number}: expected a row of repository, read or finding, found {line!r}")
+        fields[1] = fields[1] or above[0]
+        if fields[0] != "repository":
+            fields[2] = fields[2] or above[1]
+        if "" in fields:
+            sys.exit(f"{path}:{number}: an empty field, and no row above to take it from: {line!r}")
+        above = [fields[1], "" if fields[0] == "repository" else fields[2]]
         yield fields
 
 
