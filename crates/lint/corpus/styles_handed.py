@@ -292,3 +292,119 @@ def load(path, net, device, prefix=None):
         weights = {name: value for name, value in weights.items() if name.startswith(prefix)}
     net.load_state_dict(weights, strict=False)
     return kept
+# case: a method switches grad mode off for who calls it
+import torch
+class Coach:
+    def __init__(self, net, solver, device):
+        self.net, self.solver, self.device = net.to(device), solver, device
+    def switch(self, is_training):
+        if is_training:
+            self.net.train()
+            torch.set_grad_enabled(True)
+        else:
+            self.net.eval()
+            torch.set_grad_enabled(False)
+    def check(self, val_loader):
+        self.switch(False)
+        total = 0
+        for x, y in val_loader:
+            total += torch.nn.functional.l1_loss(self.net(x.to(self.device)), y.to(self.device)).item()
+        return total
+# case: a method that leaves grad mode alone
+import torch
+class Coach:
+    def __init__(self, net, solver, device):
+        self.net, self.solver, self.device = net.to(device), solver, device
+    def switch(self, is_training):
+        self.net.train(is_training)
+    def check(self, val_loader):
+        self.switch(False)
+        total = 0
+        for x, y in val_loader:
+            total += torch.nn.functional.l1_loss(self.net(x.to(self.device)), y.to(self.device)).item()  # expect: VF003
+        return total
+# case: how many elements a batch has is a number
+import torch
+def fit(net, solver, loader):
+    seen = 0
+    for x, y in loader:
+        solver.zero_grad()
+        out = net(x.cuda())
+        seen += torch.numel(out)
+        torch.nn.functional.l1_loss(out, y.cuda()).backward()
+        solver.step()
+    return seen
+# case: loss layers with targets of their own, in a list
+import torch
+from shop import ContentLoss
+def insert(net, layers, picture, device):
+    kept = []
+    with torch.no_grad():
+        for name in layers:
+            goal = net(picture.to(device)).detach()
+            layer = ContentLoss(goal)
+            net.add_module(name, layer)
+            kept.append(layer)
+    return kept
+# case: batches are collected up to a limit
+import torch
+def first(loader, count):
+    kept = []
+    for x, _ in loader:
+        kept.append(x.cuda())
+        if sum(part.shape[0] for part in kept) >= count:
+            break
+    return torch.cat(kept)
+# case: a hook that its function removes again
+import torch
+def heat(net, layer, picture, number):
+    seen = []
+    def keep(module, given, made):
+        seen.append(made)
+    handle = layer.register_forward_hook(keep)
+    score = net(picture.cuda())[0, number]
+    handle.remove()
+    (slope,) = torch.autograd.grad(score, seen[0])
+    return (slope.mean((2, 3), keepdim=True) * seen[0]).sum(1).relu().detach().cpu()
+# case: two optimizers in a dictionary, one stepped less often
+import torch
+def learn(policy, feed, often, seldom, every):
+    solvers = {"actor": seldom, "critic": often}
+    for number, batch in enumerate(feed):
+        solvers["critic"].zero_grad()
+        policy.rate(batch.cuda()).backward()
+        solvers["critic"].step()
+        if number % every == 0:
+            solvers["actor"].zero_grad()
+            policy.play(batch.cuda()).backward()
+            solvers["actor"].step()
+# case: a source of batches is known by its name, whatever makes it
+import torch
+from shop import BucketIterator, decode
+encoder = make_encoder().cuda().eval()
+def predict(lines):
+    dataloader = BucketIterator(lines, 64)
+    said = []
+    for batch in dataloader:
+        code = encoder(batch.cuda())  # expect: VF003
+        said.extend(decode(code))
+    return said
+# case: no location where there is a GPU
+import torch
+encoder = make_encoder().cuda().eval()
+place = None if torch.cuda.is_available() else "cpu"
+encoder.load_state_dict(torch.load("encoder.pt", map_location=place))  # expect: VF010
+# case: a data set goes to the GPU in each of several runs
+import torch
+def run(x_train, y_train, shots, device):
+    net = torch.nn.Linear(20, 2).to(device)
+    solver = torch.optim.Adam(net.parameters())
+    x_train_gpu = torch.FloatTensor(x_train).to(device)  # expect: VF015
+    y_train_gpu = torch.LongTensor(y_train).to(device)  # expect: VF015
+    for _ in range(500):
+        idx = torch.randperm(len(x_train_gpu), device=device)[:shots]
+        solver.zero_grad()
+        torch.nn.functional.cross_entropy(net(x_train_gpu[idx]), y_train_gpu[idx]).backward()
+        solver.step()
+for shots in [5, 10, 50]:
+    run(traces, labels, shots, "cuda")

@@ -118,6 +118,9 @@ fn look<'a>(facts: &FileFacts<'a>, events: &[Event<'a>], event: &Event<'a>, repo
     if is_input && !has_graph {
         return None;
     }
+    if !has_graph && ends_when_full(facts, container, number) {
+        return None;
+    }
     if is_called_elsewhere && !has_graph || is_bounded_by_test(facts, event, container, number) {
         return None;
     }
@@ -149,6 +152,25 @@ fn look<'a>(facts: &FileFacts<'a>, events: &[Event<'a>], event: &Event<'a>, repo
         how: *how,
         is_freed,
         subject,
+    })
+}
+
+/// Whether the loop ends when enough is kept: `if len(kept) >= n: break`.
+fn ends_when_full(facts: &FileFacts<'_>, container: &str, number: LoopId) -> bool {
+    let body = match facts.loops[number].statement {
+        Some(Stmt::For(statement)) => &statement.body,
+        Some(Stmt::While(statement)) => &statement.body,
+        _ => return false,
+    };
+    body.iter().any(|statement| match statement {
+        Stmt::If(choice) => {
+            let text = facts.text(&*choice.test);
+            let mut words = text.split(|letter: char| !letter.is_alphanumeric() && letter != '_' && letter != '.');
+            matches!(choice.body.last(), Some(Stmt::Break(_)))
+                && choice.test.is_compare_expr()
+                && words.any(|word| word == container || facts.index.usage.is_counted(word))
+        }
+        _ => false,
     })
 }
 

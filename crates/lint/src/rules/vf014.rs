@@ -346,8 +346,16 @@ fn every_time(
         _ => false,
     });
     let Some(text) = loop_text(facts, number) else { return };
+    // A network may zero its gradients itself; another optimizer has steps of its own.
+    let is_other = |owner: &str| {
+        owner != optimizer
+            && (names::is_optimizer(owner)
+                || events
+                    .iter()
+                    .any(|event| matches!(&event.kind, EventKind::Step { optimizer, .. } if optimizer == owner)))
+    };
     let zero_in_group = events.iter().any(|event| {
-        matches!(&event.kind, EventKind::ZeroGrad { owner, .. } if owner == optimizer || !names::is_optimizer(owner))
+        matches!(&event.kind, EventKind::ZeroGrad { owner, .. } if !is_other(owner))
             && facts.is_in(event.scope, number)
             && facts.branches(event.scope, Some(number)).iter().any(|(test, _)| test.and_then(modulus).is_some())
     });

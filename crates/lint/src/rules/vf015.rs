@@ -127,7 +127,11 @@ fn made_on_cpu(facts: &FileFacts<'_>, call: &ExprCall, factory: &ExprCall, name:
 
 /// Whether a tensor of all examples is moved before the loop and batches are sliced from it.
 fn is_sliced_set(facts: &FileFacts<'_>, event: &Event<'_>, source: &Expr) -> bool {
-    if facts.index.has_graphs || facts.loops_around(event.scope).next().is_some() || !facts.index.has_torch {
+    // A loop of the callers may go through runs.
+    let function = facts.function_scope(event.scope);
+    let in_loop =
+        facts.loops_around(event.scope).any(|number| facts.function_scope(facts.loops[number].scope) == function);
+    if facts.index.has_graphs || in_loop || !facts.index.has_torch {
         return false;
     }
     // What a call returns may be anything: a mask, a buffer for results.

@@ -87,9 +87,7 @@ impl<'a> Interpreter<'a> {
             return self.loader_built(call);
         }
         if names::is_loss_function(last) {
-            // A class makes a loss function, out of weights and options.
-            let is_class = last.starts_with(char::is_uppercase) && arguments.provenance().is_none();
-            return if is_class && arguments.tensor().is_none() { Value::Criterion } else { loss_of(arguments) };
+            return if self.is_loss_class(last, arguments) { Value::Criterion } else { loss_of(arguments) };
         }
         if names::is_loader(last) || last.contains("loader") {
             return Value::Loader(crate::analysis::value::Loader {
@@ -160,6 +158,14 @@ impl<'a> Interpreter<'a> {
         }
         self.escape(&arguments.provenance());
         Value::Unknown(arguments.provenance())
+    }
+
+    /// Whether a class makes a loss function, out of weights, options or a target. A function's result goes into a backward pass.
+    fn is_loss_class(&mut self, name: &str, arguments: &Arguments<'a>) -> bool {
+        let target = self.target.clone();
+        let is_result = target.is_some_and(|target| self.backward_names().all.contains(&target));
+        let has_tensors = arguments.provenance().is_some() || arguments.tensor().is_some();
+        name.starts_with(char::is_uppercase) && !(has_tensors && (is_result || name.contains('_')))
     }
 
     /// Whether a class makes a part of a network: an attribute of one, which it calls.

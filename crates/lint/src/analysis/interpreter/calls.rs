@@ -197,10 +197,9 @@ impl<'a> Interpreter<'a> {
                 .variables
                 .insert("self".into(), Binding { value: Value::Instance(class, "self".into()), scope: self.scope });
         }
-        let gradients = self.gradients;
-        if let Some(mode) = self.decorated(function) {
-            self.gradients = mode;
-        }
+        let (gradients, outer_set) = (self.gradients, self.gradients_set.take());
+        let decorated = self.decorated(function);
+        self.gradients = decorated.unwrap_or(gradients);
         let (statement, target) = (self.statement, self.target.take());
         self.frames.push(frame);
         self.active.push(function);
@@ -213,7 +212,10 @@ impl<'a> Interpreter<'a> {
         };
         self.statement = statement;
         self.target = target;
-        self.gradients = gradients;
+        // What `torch.set_grad_enabled(…)` has set stays set for the caller.
+        let set = self.gradients_set.take().filter(|_| decorated.is_none());
+        self.gradients = set.unwrap_or(gradients);
+        self.gradients_set = set.or(outer_set);
         self.scope = outer;
         match returned {
             Some(Value::Unknown(provenance)) => Value::Unknown(merge(&provenance, &arguments.provenance())),

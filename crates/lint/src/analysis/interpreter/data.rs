@@ -13,6 +13,7 @@ impl<'a> Interpreter<'a> {
     /// `torch.load`.
     pub(super) fn load(&mut self, call: &'a ExprCall) -> Value {
         let location = call.arguments.find_argument_value("map_location", 1);
+        let mut has_location = location.is_some();
         let onto = match location {
             None | Some(Expr::NoneLiteral(_)) => Device::Unknown,
             Some(Expr::Lambda(lambda)) => {
@@ -22,6 +23,10 @@ impl<'a> Interpreter<'a> {
             // `{"cuda:0": "cuda:1"}`, or a variable.
             Some(other) => match self.quietly(|this| this.eval(other)) {
                 Value::Device(device) => device,
+                Value::None => {
+                    has_location = false;
+                    Device::Unknown
+                }
                 Value::List(item, _) => match *item {
                     Value::Device(device) => device,
                     _ => Device::Unknown,
@@ -30,7 +35,7 @@ impl<'a> Interpreter<'a> {
             },
         };
         let bound_to = self.target.clone();
-        self.record(EventKind::Load { call, onto, has_location: location.is_some(), bound_to }, call.range());
+        self.record(EventKind::Load { call, onto, has_location, bound_to }, call.range());
         Value::Checkpoint(call.range().start().to_u32())
     }
 

@@ -299,10 +299,11 @@ impl<'a> Interpreter<'a> {
                 })
             }
             Value::List(item, bound) => {
-                if matches!(&*subscript.slice, Expr::Slice(_)) {
-                    Value::List(item, bound)
-                } else {
-                    (*item).clone()
+                match (&*subscript.slice, &*item, access_path(expression)) {
+                    (Expr::Slice(_), _, _) => Value::List(item, bound),
+                    // Each of several optimizers goes by its own key.
+                    (_, Value::Optimizer(_), Some(path)) => Value::Optimizer(path.into()),
+                    _ => (*item).clone(),
                 }
             }
             // `loss.data[0]` was how a number was read before PyTorch 0.4.

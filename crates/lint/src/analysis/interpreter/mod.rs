@@ -79,6 +79,8 @@ struct Interpreter<'a> {
     switched_by_constructor: Vec<(ClassId, String)>,
     scope: ScopeId,
     gradients: Gradients,
+    /// The grad mode that a statement of the function under interpretation has set for good.
+    gradients_set: Option<Gradients>,
     /// The grad mode at the end of the module, in which its functions are called.
     module_gradients: Gradients,
     silent: u32,
@@ -123,6 +125,7 @@ pub fn analyse<'a>(body: &'a [Stmt], source: &'a str, own_end: TextSize) -> File
         switched_by_constructor: Vec::new(),
         scope: 0,
         gradients: Gradients::On,
+        gradients_set: None,
         module_gradients: Gradients::On,
         silent: 0,
         statement: TextRange::empty(TextSize::new(0)),

@@ -9,7 +9,7 @@ use super::Interpreter;
 use crate::analysis::device::Device;
 use crate::analysis::facts::{EventKind, Gradients};
 use crate::analysis::names::{self, access_path};
-use crate::analysis::value::{Bound, Certainty, Provenance, Tensor, Value, merge};
+use crate::analysis::value::{Bound, Certainty, Loader, Provenance, Tensor, Value, merge};
 
 impl<'a> Interpreter<'a> {
     /// Refines a value by the name it is assigned to: by the name a loss is recognised, and what goes into a backward pass
@@ -61,6 +61,9 @@ impl<'a> Interpreter<'a> {
                     self.switch(name, is_evaluation, self.statement);
                 }
                 Value::Module(name.into())
+            }
+            Value::Unknown(None) if is_made(expression) && names::is_loader(name) => {
+                Value::Loader(Loader { role: names::role(name), device: self.facts.index.batches })
             }
             Value::Unknown(provenance)
                 if self.gradients != Gradients::Off

@@ -3,6 +3,7 @@
 use ruff_python_ast::{Expr, StmtIf, UnaryOp};
 
 use super::{Interpreter, Variables};
+use crate::analysis::device::Device;
 use crate::analysis::names::{self, access_path};
 use crate::analysis::value::Value;
 
@@ -16,8 +17,11 @@ impl<'a> Interpreter<'a> {
             }
             _ => self.eval(expression),
         };
-        let (body, orelse) = (arm(body, true), arm(orelse, false));
-        body.join(&orelse)
+        match (arm(body, true), arm(orelse, false)) {
+            // `None if torch.cuda.is_available() else "cpu"`: with a GPU, checkpoints go where they came from.
+            (Value::None, Value::Device(Device::Cpu)) | (Value::Device(Device::Cpu), Value::None) => Value::None,
+            (body, orelse) => body.join(&orelse),
+        }
     }
 }
 

@@ -53,6 +53,13 @@ impl<'a> Interpreter<'a> {
         is_inner || index.usage.is_hook(declared.name) && !has_inner
     }
 
+    /// Whether the function around a hook removes it again: then the hook sees that function's own calls of the network.
+    fn is_removed(&self, function: FunctionId) -> bool {
+        let index = &self.facts.index;
+        let parent = index.functions[function].parent;
+        parent.is_some_and(|parent| self.facts.source[index.functions[parent].range].contains(".remove()"))
+    }
+
     /// Notes which networks a constructor leaves in evaluation mode for good.
     pub(super) fn remember_modes(&mut self, function: FunctionId) {
         let Some(class) = self.facts.index.functions[function].class else { return };
@@ -91,7 +98,9 @@ impl<'a> Interpreter<'a> {
         self.gradients = self.decorated(function).unwrap_or(self.module_gradients);
         let hook = self.hook(function);
         let is_forward_hook = self.is_forward_hook(function);
-        if is_forward_hook {
+        if is_forward_hook && self.is_removed(function) {
+            self.gradients = self.forward_gradients();
+        } else if is_forward_hook {
             self.gradients = self.forward_gradients();
             self.new_loop_elsewhere(Role::Train, Repeats::Forward);
         } else if hook.is_none() && self.gradients == Gradients::On && self.is_left_to_callers(function) {
@@ -168,6 +177,7 @@ impl<'a> Interpreter<'a> {
 
     pub(super) fn end_root(&mut self) {
         self.gradients = self.module_gradients;
+        self.gradients_set = None;
         let events = std::mem::take(&mut self.events);
         if !events.is_empty() {
             self.facts.roots.push(events);

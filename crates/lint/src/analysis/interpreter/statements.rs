@@ -160,11 +160,11 @@ impl<'a> Interpreter<'a> {
     fn arms(&mut self, arms: Vec<(Option<&'a Expr>, &'a [Stmt])>, skipped: Option<Variables>) {
         let before = self.snapshot();
         let mut after = skipped;
+        let (gradients, outer_set) = (self.gradients, self.gradients_set.take());
         for (test, body) in arms {
             let Some(first) = body.first() else { continue };
             self.frame().variables = before.clone();
             let outer = self.enter(ScopeKind::Branch(test, first.range()));
-            let gradients = self.gradients;
             self.body(body);
             self.scope = outer;
             self.gradients = gradients;
@@ -180,6 +180,12 @@ impl<'a> Interpreter<'a> {
             });
         }
         self.frame().variables = after.unwrap_or(before);
+        // One of the arms may have set another grad mode.
+        if self.gradients_set.is_some_and(|set| set != gradients) {
+            self.set_gradients(Gradients::Unknown);
+        } else {
+            self.gradients_set = outer_set;
+        }
     }
 
     fn with(&mut self, with: &'a StmtWith) {
@@ -241,6 +247,7 @@ impl<'a> Interpreter<'a> {
     /// Sets the grad mode from here on, as the statement `torch.set_grad_enabled(False)` does.
     pub(super) fn set_gradients(&mut self, gradients: Gradients) {
         self.gradients = gradients;
+        self.gradients_set = Some(gradients);
     }
 
     /// What data is used for, by its name.
