@@ -32,10 +32,13 @@ def gradients(
     seeds = tuple(None if index is None else replay.seed(index) for index in given)
     begun, made = len(recorder.steps), len(recorder.rows)
     recorder.pseudo("thread", {"is_backward": True})
+    # The engine checks that gradients are on the device of what they are gradients of: no stand-in of this graph has values.
+    recorder.layered += 1
     try:
         with replay.known_to_recorder():
             found: Tuple[Optional[torch.Tensor], ...] = engine(starts, seeds, True, True, ends, True, accumulate_grad=False)
     finally:
+        recorder.layered -= 1
         recorder.pseudo("thread", {"is_backward": False})
     # Python had freed some of them, but autograd held them.
     for index in _used(recorder.steps[begun:]):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Dict, List, Tuple
+import weakref
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
@@ -12,34 +13,54 @@ from .recorder import ScriptRecorder
 
 
 class ScriptModules:
-    """The modules that a script calls. A module gets its path when the model that it belongs to is called."""
+    """The modules that a script calls, none of which it keeps alive. A module gets its path when the model that it belongs to is called."""
 
     def __init__(self) -> None:
         self.rows: List[Tuple[Any, str]] = []
-        self._numbers: Dict[int, int] = {}
-        self._kept: List[torch.nn.Module] = []
+        # By address: the module that has it, its index in the table.
+        self._known: Dict[int, Tuple["weakref.ref[torch.nn.Module]", int]] = {}
         self._classes: Dict[str, int] = {}
+        # By address: the parameters that were counted. Another one may have the address later.
+        self._counted: Dict[int, "weakref.ref[torch.Tensor]"] = {}
+        self._elements = 0
 
     def parameters(self) -> int:
         """How many elements the parameters of the modules have that were called, shared ones counted once."""
-        found = {id(parameter): parameter.numel() for module in self._kept for parameter in module._parameters.values() if parameter is not None}
-        return sum(found.values())
+        for reference, _ in list(self._known.values()):
+            module = reference()
+            if module is not None:
+                # A module may get parameters when it runs.
+                self._count(module)
+        return self._elements
 
     def number(self, module: torch.nn.Module) -> int:
         """The module's index in the file's table."""
-        number = self._numbers.get(id(module))
+        number = self._number_of(module)
         if number is None:
             name = type(module).__name__
             self._classes[name] = self._classes.get(name, 0) + 1
             if self._classes[name] > 1:
                 name = f"{name}#{self._classes[name]}"
             for path, part in module.named_modules():
-                if id(part) not in self._numbers:
-                    self._numbers[id(part)] = len(self.rows)
-                    self._kept.append(part)
+                if self._number_of(part) is None:
+                    self._known[id(part)] = (weakref.ref(part), len(self.rows))
+                    self._count(part)
                     self.rows.append((f"{name}.{path}" if path else name, type(part).__name__))
-            number = self._numbers[id(module)]
+            number = self._known[id(module)][1]
         return number
+
+    def _number_of(self, module: torch.nn.Module) -> Optional[int]:
+        reference, number = self._known.get(id(module), (None, None))
+        return number if reference is not None and reference() is module else None
+
+    def _count(self, module: torch.nn.Module) -> None:
+        for parameter in module._parameters.values():
+            if parameter is None or torch.nn.parameter.is_lazy(parameter):
+                continue
+            counted = self._counted.get(id(parameter))
+            if counted is None or counted() is not parameter:
+                self._counted[id(parameter)] = weakref.ref(parameter)
+                self._elements += parameter.numel()
 
 
 class ScriptRegions(Regions):
