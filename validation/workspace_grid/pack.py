@@ -12,6 +12,7 @@ import sys
 
 import numpy as np
 import table as tables
+from blocks import deflated, number
 from features import Columns, features
 from forms import form, packed
 from growing import forest, form_of
@@ -57,25 +58,33 @@ def nodes_of(tree, numbers):
     return bytes(body)
 
 
+def forms_and_nodes(trees):
+    """The forms that the trees of a pass predict, and the nodes of each tree."""
+    used = sorted({int(exact) for tree in trees for exact in np.unique(tree[3][tree[0] < 0])})
+    numbers = {exact: number for number, exact in enumerate(used)}
+    forms = form_of(np.array(used, dtype=np.int64)).tolist()
+    packed_forms = b"".join(struct.pack("<BBHI", copies, kind, rest, min(value, MOST_BYTES)) for copies, kind, rest, value in forms)
+    return packed_forms, [nodes_of(tree, numbers) for tree in trees]
+
+
+def payload_of(passes, keys):
+    """The payload of a table: for each pass its forms and the nodes of its trees. Forms and nodes are deflated one by one."""
+    head, parts = number(len(keys)) + b"".join(bytes(key) for key in sorted(keys)), b""
+    for forms, trees in passes:
+        head += number(len(trees))
+        for part in forms, *trees:
+            packed_part = deflated(part)
+            head += number(len(packed_part)) + number(len(part))
+            parts += packed_part
+    return head + parts
+
+
 def write(forests, keys, path):
     """The table of these trees by pass."""
-    heads, forms, bodies, place = b"", b"", b"", 0
-    counts = []
-    for index, trees in enumerate(forests):
-        used = sorted({int(exact) for tree in trees for exact in np.unique(tree[3][tree[0] < 0])})
-        numbers = {exact: number for number, exact in enumerate(used)}
-        for copies, kind, rest, value in form_of(np.array(used, dtype=np.int64)).tolist():
-            forms += struct.pack("<BBHI", copies, kind, rest, min(value, MOST_BYTES))
-        counts.append(len(used))
-        for tree in trees:
-            body = nodes_of(tree, numbers)
-            heads += struct.pack("<II", index, place)
-            bodies += body
-            place += len(body)
-        print(f"pass {index}: {sum(len(tree[0]) for tree in trees)} nodes of {len(trees)} trees, {len(used)} forms")
-    head = struct.pack("<II3I", len(keys), sum(map(len, forests)), *counts)
-    payload = head + heads + b"".join(bytes(key) for key in sorted(keys)) + forms + bodies
-    path.write_bytes(tables.with_header(tables.TREES, payload))
+    passes = [forms_and_nodes(trees) for trees in forests]
+    for index, (trees, (forms, _)) in enumerate(zip(forests, passes)):
+        print(f"pass {index}: {sum(len(tree[0]) for tree in trees)} nodes of {len(trees)} trees, {len(forms) // 8} forms")
+    path.write_bytes(tables.with_header(tables.TREES, payload_of(passes, keys)))
     print(path.stat().st_size, "bytes")
 
 

@@ -8,10 +8,8 @@ The packing is lossless. The payload (`by_capability.rs` reads it) is:
 
     number of capabilities, each as major and minor
     number of batches, the batches
-    number of blocks, and for each its length, its length when inflated, and the length and bytes of its first key
-    blocks: deflated records, sorted by key
-    a record: its length, key, number of series, length of each, the series, and for each capability and pass the number of its series from 1 on,
-    0 without a plan
+    the layers as records of `blocks.py`. After its key a record has the number of series, the length of each, the series, and for each capability
+    and pass the number of its series from 1 on, 0 without a plan
 
 All numbers take one byte for each seven bits. A key is that of `pack_series.py`. A series is the number of its lines (bytes
 per batch, bytes at batch 0) and runs of batches: the number of a line and a length, or 0, a length, and for each batch the difference from the first line.
@@ -21,14 +19,14 @@ import gzip
 import json
 import multiprocessing
 import sys
-import zlib
 
+import blocks
 import table as tables
+from blocks import Reader, number, signed
 from capabilities import BATCHES, CAPABILITIES
-from pack_series import Reader, key_of, number, signed, skip_key
+from pack_series import key_of
 
 TARGET = tables.DATA / "cudnn-capabilities.bin"
-BLOCK = 64
 
 
 def ending(workspaces, place, line):
@@ -101,23 +99,12 @@ def layers_of(paths):
     return {key: answer for key, answer in ordered.items() if any(None not in workspaces for passes in answer for workspaces in passes)}
 
 
-def deflated(block):
-    compressor = zlib.compressobj(9, zlib.DEFLATED, -15)
-    return compressor.compress(block) + compressor.flush()
-
-
 def packed(answers):
     with multiprocessing.Pool() as pool:
-        ordered = sorted(zip(answers, pool.map(body, answers.values(), 64)))
+        records = dict(zip(answers, pool.map(body, answers.values(), 64)))
     capabilities = number(len(CAPABILITIES)) + bytes(part for capability in CAPABILITIES for part in capability)
     batches = number(len(BATCHES)) + b"".join(map(number, BATCHES))
-    groups = [ordered[first : first + BLOCK] for first in range(0, len(ordered), BLOCK)]
-    inflated = [b"".join(number(len(key + rest)) + key + rest for key, rest in group) for group in groups]
-    blocks = [deflated(block) for block in inflated]
-    index = number(len(blocks))
-    for block, whole, group in zip(blocks, inflated, groups):
-        index += number(len(block)) + number(len(whole)) + number(len(group[0][0])) + group[0][0]
-    return capabilities + batches + index + b"".join(blocks)
+    return capabilities + batches + blocks.packed(records)
 
 
 def read_series(reader):
@@ -133,37 +120,18 @@ def read_series(reader):
 
 def unpacked(data):
     """{key: workspaces by capability and pass}, None where there is no plan at every batch."""
-    payload = tables.payload_of(data, tables.CAPABILITIES)
-    reader = Reader(payload, 0)
+    reader = Reader(tables.payload_of(data, tables.CAPABILITIES))
     count = reader.number()
     assert tuple((reader.number(), reader.number()) for _ in range(count)) == CAPABILITIES
     assert tuple(reader.number() for _ in range(reader.number())) == BATCHES
-    lengths = []
-    for _ in range(reader.number()):
-        lengths.append((reader.number(), reader.number()))
-        key = reader.number()
-        reader.place += key
-    found = {}
-    for length, inflated in lengths:
-        block = zlib.decompress(payload[reader.place : reader.place + length], -15)
-        assert len(block) == inflated
-        found |= records_of(block)
-        reader.place += length
-    return found
+    return {key: read_layer(record) for key, record in blocks.unpacked(reader).items()}
 
 
-def records_of(block):
-    record, found = Reader(block, 0), {}
-    while record.place < len(block):
-        record.number()
-        start = record.place
-        skip_key(record)
-        key = block[start : record.place]
-        lengths = [record.number() for _ in range(record.number())]
-        known = [read_series(record) for _ in lengths]
-        chosen = [record.number() for _ in range(3 * len(CAPABILITIES))]
-        found[key] = [known[index - 1] if index else None for index in chosen]
-    return found
+def read_layer(record):
+    lengths = [record.number() for _ in range(record.number())]
+    known = [read_series(record) for _ in lengths]
+    chosen = [record.number() for _ in range(3 * len(CAPABILITIES))]
+    return [known[index - 1] if index else None for index in chosen]
 
 
 def check(answers):

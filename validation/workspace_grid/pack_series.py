@@ -4,34 +4,26 @@
     python3 pack_series.py --check dense-1.gz …    compares the table with the answers
     python3 pack_series.py --check                 packs what the table holds again and compares the bytes
 
-The packing is lossless. The payload (`series.rs` reads it) is:
-
-    number of layers and number of pairs, 32 bits each
-    pairs of symbols, 16 bits a symbol, see `pairs.py`
-    offset of each block of records, 32 bits each, counted from the end of this list
-    records, sorted by key: how many bytes of the key are those of the key before (none in a block's first record), how many others there are,
-    and these; number of batches; lengths of the three series in bytes; one series for each pass, as symbols
+The packing is lossless. The payload (`series.rs` reads it) is the layers as records of `blocks.py`. After its key a record has the number of batches,
+the lengths of three series, and one series for each pass.
 
 A key is the full description of a layer, see `key_of`. A series is the logarithm of a stride, lines (bytes per batch, bytes at batch 0), and runs of
-batches that are a stride apart, see `series`. Packing takes four minutes, most of it in `pairs.py`.
+batches that are a stride apart, see `series`.
 """
 
 import collections
 import gzip
-import itertools
 import json
 import multiprocessing
-import os
-import struct
 import sys
 
-import pairs
+import blocks
 import table as tables
+from blocks import Reader, number, signed
 from shapes import TYPES
 
 TARGET = tables.DATA / "cudnn-series.bin"
 STRIDES = (1, 2, 4, 8)
-LAYERS_PER_BLOCK = 16
 
 
 def as_two(row):
@@ -81,19 +73,6 @@ def layers_of(paths):
     for row, passes in answers_of(paths):
         layers.setdefault(key_of(row), passes)
     return layers
-
-
-def number(value):
-    """Seven bits a byte, the lowest first, the highest bit of each says that more follow."""
-    found = bytearray()
-    while value > 127:
-        found.append(value & 127 | 128)
-        value >>= 7
-    return bytes([*found, value])
-
-
-def signed(value):
-    return number(value << 1 if value >= 0 else (-value << 1) - 1)
 
 
 def lines_of(workspaces, stride):
@@ -147,26 +126,10 @@ def series(workspaces, stride):
 
 
 def body(passes):
-    """A layer: how many batches, and its series."""
+    """What a layer's record has after its key: how many batches, and its series."""
     count = min(map(len, passes))
-    return count, [min((series(workspaces[:count], stride) for stride in STRIDES), key=len) for workspaces in passes]
-
-
-def payload(bodies):
-    """The payload of a table with these layers, {key: its body}."""
-    ordered = sorted(bodies.items())
-    table, symbols = pairs.packed([one for _, (_, found) in ordered for one in found])
-    symbols, offsets, records = iter(symbols), [], bytearray()
-    for index, (key, (count, _)) in enumerate(ordered):
-        is_first = index % LAYERS_PER_BLOCK == 0
-        if is_first:
-            offsets.append(len(records))
-        shared = 0 if is_first else len(os.path.commonprefix([key, ordered[index - 1][0]]))
-        packed = [pairs.as_bytes(one) for one in itertools.islice(symbols, 3)]
-        for part in shared, len(key) - shared, key[shared:], count, *map(len, packed), *packed:
-            records += number(part) if isinstance(part, int) else part
-    head = struct.pack("<II", len(ordered), len(table)) + pairs.as_bytes([symbol for pair in table for symbol in pair])
-    return head + struct.pack(f"<{len(offsets)}I", *offsets) + records
+    found = [min((series(workspaces[:count], stride) for stride in STRIDES), key=len) for workspaces in passes]
+    return number(count) + b"".join(number(len(one)) for one in found) + b"".join(found)
 
 
 def bodies_of(layers):
@@ -177,32 +140,9 @@ def bodies_of(layers):
 
 
 def write(layers):
-    bodies = bodies_of(layers)
-    TARGET.write_bytes(tables.with_header(tables.SERIES, payload(bodies)))
-    print(len(bodies), "layers,", sum(count for count, _ in bodies.values()), "shapes,", TARGET.stat().st_size, "bytes")
-
-
-class Reader:
-    def __init__(self, data, place):
-        self.data, self.place = data, place
-
-    def number(self):
-        value = shift = 0
-        while True:
-            byte = self.data[self.place]
-            self.place += 1
-            value |= (byte & 127) << shift
-            shift += 7
-            if byte < 128:
-                return value
-
-    def bytes(self, length):
-        self.place += length
-        return self.data[self.place - length : self.place]
-
-    def signed(self):
-        value = self.number()
-        return -(value + 1 >> 1) if value & 1 else value >> 1
+    TARGET.write_bytes(tables.with_header(tables.SERIES, blocks.packed(bodies_of(layers))))
+    batches = last_batches()
+    print(len(batches), "layers,", sum(batches.values()), "shapes,", TARGET.stat().st_size, "bytes")
 
 
 def read_series(reader, count):
@@ -219,36 +159,25 @@ def read_series(reader, count):
     return found
 
 
-def skip_key(reader):
-    rank = reader.number() >> 3
-    for _ in range(3 + 5 * rank):
-        reader.number()
-
-
 def records():
-    """For each layer of the shipped table its key, number of batches and series as symbols, and the table's pairs."""
-    data = tables.payload_of(TARGET.read_bytes(), tables.SERIES)
-    count, made = struct.unpack_from("<II", data)
-    symbols = pairs.as_symbols(data[8 : 8 + 4 * made])
-    reader, key, found = Reader(data, 8 + 4 * made + 4 * -(-count // LAYERS_PER_BLOCK)), b"", []
-    for _ in range(count):
-        key = key[: reader.number()] + reader.bytes(reader.number())
-        batches, *lengths = (reader.number() for _ in range(4))
-        found.append((key, batches, [pairs.as_symbols(reader.bytes(length)) for length in lengths]))
-    return found, list(zip(symbols[::2], symbols[1::2]))
+    """{key: reader of the rest of the record} of the shipped table."""
+    return blocks.unpacked(Reader(tables.payload_of(TARGET.read_bytes(), tables.SERIES)))
 
 
 def last_batches():
     """{key: up to which batch the table has a layer}."""
-    return {key: batches for key, batches, _ in records()[0]}
+    return {key: record.number() for key, record in records().items()}
+
+
+def read_layer(record):
+    """Workspaces by pass, by batch from 1 on."""
+    batches, *lengths = (record.number() for _ in range(4))
+    return [read_series(Reader(record.bytes(length)), batches) for length in lengths]
 
 
 def unpacked():
     """{key: workspaces by pass, by batch from 1 on} of the shipped table."""
-    layers, table = records()
-    return {
-        key: [read_series(Reader(pairs.expanded(table, symbols), 0), batches) for symbols in found] for key, batches, found in layers
-    }
+    return {key: read_layer(record) for key, record in records().items()}
 
 
 def check(layers):
@@ -259,7 +188,7 @@ def check(layers):
 
 
 def check_packing():
-    packed = tables.with_header(tables.SERIES, payload(bodies_of(unpacked())))
+    packed = tables.with_header(tables.SERIES, blocks.packed(bodies_of(unpacked())))
     if packed != TARGET.read_bytes():
         raise SystemExit("packing the table's own numbers again gives other bytes")
     print("packing the table's own numbers again gives the same bytes")

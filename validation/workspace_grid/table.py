@@ -34,7 +34,7 @@ HEADER = struct.Struct("<8s4sHHIIIBBHH26s")
 CHECKSUM = struct.Struct("<I")
 LENGTH = HEADER.size + CHECKSUM.size
 # Kinds with the version of their format.
-SERIES, TREES, RECURRENT, CAPABILITIES = (b"SERS", 2), (b"TREE", 1), (b"RECU", 1), (b"CAPS", 1)
+SERIES, TREES, RECURRENT, CAPABILITIES = (b"SERS", 3), (b"TREE", 2), (b"RECU", 1), (b"CAPS", 1)
 
 
 class BadTable(Exception):

@@ -2,11 +2,9 @@
 //!
 //! `validation/workspace_grid/pack_capabilities.py` makes the table and describes its layout.
 
-use std::sync::OnceLock;
-
-use flate2::{Decompress, FlushDecompress};
 use smallvec::SmallVec;
 
+use super::blocks::Blocks;
 use super::layer_key;
 use super::lines;
 use super::numbers::Numbers;
@@ -14,45 +12,13 @@ use super::problem::{ConvolutionPass, ConvolutionProblem};
 use crate::TableError;
 
 const PASSES: usize = 3;
-/// A block that claims to be larger is damaged.
-const LARGEST_BLOCK: usize = 1 << 20;
 
 /// The layers of the table. The payload may be damaged: lookups then find nothing, or wrong bytes, but do not panic.
 #[derive(Debug)]
 pub(super) struct LayersByCapability<'t> {
     capabilities: SmallVec<[(u8, u8); 8]>,
     batches: SmallVec<[i64; 64]>,
-    blocks: Vec<Block<'t>>,
-}
-
-/// Records of layers, sorted by key, inflated when the first of them is looked up.
-#[derive(Debug)]
-struct Block<'t> {
-    first_key: &'t [u8],
-    deflated: &'t [u8],
-    length: usize,
-    inflated: OnceLock<Vec<u8>>,
-}
-
-impl Block<'_> {
-    fn bytes(&self) -> &[u8] {
-        self.inflated.get_or_init(|| {
-            let mut bytes = Vec::with_capacity(self.length);
-            let inflated = Decompress::new(false).decompress_vec(self.deflated, &mut bytes, FlushDecompress::Finish);
-            inflated.map(|_| bytes).unwrap_or_default()
-        })
-    }
-
-    /// The rest of the record that begins with a key.
-    fn find(&self, key: &[u8]) -> Option<&[u8]> {
-        let mut records = Numbers(self.bytes());
-        loop {
-            let length = records.next_length()?;
-            if let Some(found) = records.bytes(length)?.strip_prefix(key) {
-                return Some(found);
-            }
-        }
-    }
+    layers: Blocks<'t>,
 }
 
 impl<'t> LayersByCapability<'t> {
@@ -70,27 +36,14 @@ impl<'t> LayersByCapability<'t> {
         for _ in 0..head.next()? {
             batches.push(i64::try_from(head.next()?).ok()?);
         }
-        let mut heads = Vec::new();
-        for _ in 0..head.next()? {
-            let deflated = head.next_length()?;
-            let length = head.next_length().filter(|&length| length <= LARGEST_BLOCK)?;
-            let key = head.next_length()?;
-            heads.push((head.bytes(key)?, deflated, length));
-        }
-        let mut blocks = Vec::with_capacity(heads.len());
-        for (first_key, deflated, length) in heads {
-            blocks.push(Block { first_key, deflated: head.bytes(deflated)?, length, inflated: OnceLock::new() });
-        }
-        Some(LayersByCapability { capabilities, batches, blocks })
+        Some(LayersByCapability { capabilities, batches, layers: Blocks::read(&mut head)? })
     }
 
     /// Bytes of the workspace, if cuDNN was asked about this layer at this batch size for this compute capability.
     pub fn workspace(&self, problem: &ConvolutionProblem, capability: (u8, u8)) -> Option<u64> {
         let batch = self.batches.binary_search(problem.image.first()?).ok()?;
         let capability = self.capabilities.iter().position(|&known| known == capability)?;
-        let key = layer_key::of(problem)?;
-        let block = self.blocks.partition_point(|block| block.first_key <= &key[..]).checked_sub(1)?;
-        let mut layer = Numbers(self.blocks[block].find(&key)?);
+        let mut layer = self.layers.find(&layer_key::of(problem)?)?;
         let mut lengths: SmallVec<[usize; PASSES * 8]> = SmallVec::new();
         for _ in 0..layer.next()? {
             lengths.push(layer.next_length()?);
@@ -109,25 +62,16 @@ impl<'t> LayersByCapability<'t> {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write;
-
-    use flate2::Compression;
-    use flate2::write::DeflateEncoder;
-
     use super::*;
+    use crate::convolution::blocks::tests::block;
     use crate::convolution::problem::tests::square;
 
     /// One pointwise layer from 1 to 2 channels: for 7.5 it has no plan, for 8.6 ten bytes a batch and 2 more, or 4, 5 and 7.
     fn payload() -> Vec<u8> {
         let key = [16, 1, 2, 1, 5, 5, 1, 1, 1, 1, 0, 0, 1, 1];
         let series = [&[5, 6][..], &[1, 20, 4, 1, 3], &[0, 0, 3, 8, 10, 14]];
-        let record = [&key[..], &[2], &series.concat(), &[0, 0, 0, 1, 2, 1]].concat();
-        let block = [&[record.len() as u8], &record[..]].concat();
-        let mut encoder = DeflateEncoder::new(Vec::new(), Compression::best());
-        encoder.write_all(&block).unwrap();
-        let deflated = encoder.finish().unwrap();
-        let head = [2, 7, 5, 8, 6, 3, 1, 2, 8, 1, deflated.len() as u8, block.len() as u8, key.len() as u8];
-        [&head[..], &key, &deflated].concat()
+        let rest = [&[2], &series.concat()[..], &[0, 0, 0, 1, 2, 1]].concat();
+        [&[2, 7, 5, 8, 6, 3, 1, 2, 8], &block(&[(&key, &rest)])[..]].concat()
     }
 
     fn all(layers: &LayersByCapability<'_>, capability: (u8, u8)) -> Vec<Option<u64>> {

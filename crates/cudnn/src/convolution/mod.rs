@@ -1,7 +1,9 @@
 //! Workspaces of convolutions.
 
 mod answers;
+mod blocks;
 mod by_capability;
+mod deflated;
 mod fallback;
 mod features;
 mod form;
@@ -10,7 +12,6 @@ mod layer_key;
 mod lines;
 mod live;
 mod numbers;
-mod pairs;
 mod plan_cache;
 mod problem;
 mod problem_map;

@@ -1,22 +1,21 @@
 //! Decision trees that predict which workspace cuDNN's heuristic chooses.
 //!
-//! `validation/workspace_grid/pack.py` makes the table: counts, the roots of the trees, the kinds of kernels that were recorded, each pass's
-//! [workspace forms](super::form), and the nodes.
+//! `validation/workspace_grid/pack.py` makes the table: the kinds of kernels that were recorded; for each pass the number of its trees and the
+//! lengths of its parts, deflated and inflated; then the parts: each pass's [workspace forms](super::form) and the nodes of each of its trees.
 
 use smallvec::SmallVec;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::format::Format;
 
+use super::deflated::{Deflated, DeflatedLengths};
 use super::features::{self, FEATURES};
 use super::form::WorkspaceForm;
+use super::numbers::Numbers;
 use super::problem::ConvolutionProblem;
 use crate::TableError;
 use crate::table::{half_word, word};
 
 const PASSES: usize = 3;
-/// Bytes of the counts and of a root.
-const COUNTS: usize = 20;
-const ROOT: usize = 8;
 const FORM: usize = 8;
 /// A node's first byte: the feature, and whether the lower or the upper side is a leaf.
 const FEATURE: u8 = 63;
@@ -38,13 +37,20 @@ pub(super) type Forms = SmallVec<[WorkspaceForm; 6]>;
 pub(super) struct Trees<'t> {
     /// Sorted.
     kinds: &'t [KernelKind],
-    /// By pass.
-    forms: [&'t [[u8; FORM]]; PASSES],
-    /// Pass and first node.
-    roots: Vec<(usize, usize)>,
-    nodes: &'t [u8],
+    passes: [Forest<'t>; PASSES],
     multiprocessors: i64,
 }
+
+/// The trees of one pass.
+#[derive(Debug)]
+struct Forest<'t> {
+    forms: Deflated<'t>,
+    trees: Vec<Deflated<'t>>,
+}
+
+/// The nodes of a tree, the root first.
+#[derive(Clone, Copy)]
+struct Nodes<'t>(&'t [u8]);
 
 /// One side of a node.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,25 +81,29 @@ fn kind_of(problem: &ConvolutionProblem) -> Option<KernelKind> {
     Some(kind)
 }
 
-/// Splits `count` items of `SIZE` bytes off.
-fn split_off<'t, const SIZE: usize>(bytes: &mut &'t [u8], count: u32) -> Result<&'t [[u8; SIZE]], TableError> {
-    let length = (count as usize).checked_mul(SIZE).ok_or(TableError::Malformed)?;
-    let (items, rest) = bytes.split_at_checked(length).ok_or(TableError::Malformed)?;
-    *bytes = rest;
-    Ok(items.as_chunks().0)
-}
-
 impl<'t> Trees<'t> {
     pub fn read(payload: &'t [u8], multiprocessors: i64) -> Result<Trees<'t>, TableError> {
-        let (counts, mut rest) = payload.split_at_checked(COUNTS).ok_or(TableError::Malformed)?;
-        let count = |index: usize| word(counts, 4 * index).ok_or(TableError::Malformed);
-        let roots = split_off::<ROOT>(&mut rest, count(1)?)?;
-        let kinds = split_off(&mut rest, count(0)?)?;
-        let forms =
-            [split_off(&mut rest, count(2)?)?, split_off(&mut rest, count(3)?)?, split_off(&mut rest, count(4)?)?];
-        let number = |root: &[u8; ROOT], at: usize| word(root, at).map(|number| number as usize);
-        let roots = roots.iter().map(|root| Some((number(root, 0)?, number(root, 4)?))).collect::<Option<_>>();
-        Ok(Trees { kinds, forms, roots: roots.ok_or(TableError::Malformed)?, nodes: rest, multiprocessors })
+        Trees::parse(payload, multiprocessors).ok_or(TableError::Malformed)
+    }
+
+    fn parse(payload: &'t [u8], multiprocessors: i64) -> Option<Trees<'t>> {
+        let mut rest = Numbers(payload);
+        let kinds = rest.next_length()?.checked_mul(size_of::<KernelKind>())?;
+        let kinds = rest.bytes(kinds)?.as_chunks().0;
+        let mut lengths: [Vec<DeflatedLengths>; PASSES] = Default::default();
+        for lengths in &mut lengths {
+            let trees = rest.next()?;
+            // The first part are the forms.
+            for _ in 0..=trees {
+                lengths.push(DeflatedLengths::read(&mut rest)?);
+            }
+        }
+        let mut forests = lengths.iter().map(|lengths| {
+            let mut parts = lengths.iter().map(|&lengths| Deflated::read(&mut rest, lengths));
+            Some(Forest { forms: parts.next()??, trees: parts.collect::<Option<_>>()? })
+        });
+        let passes = [forests.next()??, forests.next()??, forests.next()??];
+        Some(Trees { kinds, passes, multiprocessors })
     }
 
     /// Whether a convolution with this kernel and stride was recorded; `None` for types that were not recorded.
@@ -103,9 +113,11 @@ impl<'t> Trees<'t> {
 
     /// The form that each tree of the pass predicts.
     pub fn forms(&self, problem: &ConvolutionProblem) -> Forms {
-        let (features, pass) = (features::of(problem, self.multiprocessors), problem.pass as usize);
-        let predicted = |root: usize| {
-            let form = self.forms[pass].get(self.leaf(root, &features)?)?;
+        let features = features::of(problem, self.multiprocessors);
+        let forest = &self.passes[problem.pass as usize];
+        let forms = forest.forms();
+        let predicted = |tree: &Deflated<'_>| {
+            let form = forms.get(Nodes(tree.bytes()).leaf(&features)?)?;
             Some(WorkspaceForm {
                 copies: form[0],
                 kind: form[1],
@@ -113,34 +125,42 @@ impl<'t> Trees<'t> {
                 value: word(form, 4)?,
             })
         };
-        self.roots.iter().filter(|root| root.0 == pass).filter_map(|root| predicted(root.1)).collect()
+        forest.trees.iter().filter_map(predicted).collect()
     }
+}
 
+impl Forest<'_> {
+    fn forms(&self) -> &[[u8; FORM]] {
+        self.forms.bytes().as_chunks().0
+    }
+}
+
+impl Nodes<'_> {
     /// The sides of a node: first what is not above the threshold. A node is a feature, a threshold, and the forms of those sides that are
     /// leaves; without leaves, the distance to the upper side. Sides that are nodes follow, in order.
     fn sides(&self, at: usize) -> Option<(Side, Side)> {
         let next = at + HEAD;
-        Some(match self.nodes.get(at)? & !FEATURE {
-            0 => match half_word(self.nodes, next)? {
+        Some(match self.0.get(at)? & !FEATURE {
+            0 => match half_word(self.0, next)? {
                 distance if distance < NEAR => (Side::Node(next + 2), Side::Node(at + distance)),
                 low => {
-                    let high = usize::from(*self.nodes.get(next + 2)?);
+                    let high = usize::from(*self.0.get(next + 2)?);
                     (Side::Node(next + 3), Side::Node(at + low - NEAR + NEAR * high))
                 }
             },
-            LEAF_BELOW => (Side::Leaf(half_word(self.nodes, next)?), Side::Node(next + 2)),
-            LEAF_ABOVE => (Side::Node(next + 2), Side::Leaf(half_word(self.nodes, next)?)),
-            _ => (Side::Leaf(half_word(self.nodes, next)?), Side::Leaf(half_word(self.nodes, next + 2)?)),
+            LEAF_BELOW => (Side::Leaf(half_word(self.0, next)?), Side::Node(next + 2)),
+            LEAF_ABOVE => (Side::Node(next + 2), Side::Leaf(half_word(self.0, next)?)),
+            _ => (Side::Leaf(half_word(self.0, next)?), Side::Leaf(half_word(self.0, next + 2)?)),
         })
     }
 
-    /// The index of the form that a tree predicts.
-    fn leaf(&self, root: usize, features: &[u16; FEATURES]) -> Option<usize> {
-        let mut at = root;
+    /// The index of the form that the tree predicts.
+    fn leaf(&self, features: &[u16; FEATURES]) -> Option<usize> {
+        let mut at = 0;
         loop {
             let (below, above) = self.sides(at)?;
-            let feature = features.get(usize::from(self.nodes.get(at)? & FEATURE))?;
-            let is_above = usize::from(*feature) > half_word(self.nodes, at + 1)?;
+            let feature = features.get(usize::from(self.0.get(at)? & FEATURE))?;
+            let is_above = usize::from(*feature) > half_word(self.0, at + 1)?;
             match if is_above { above } else { below } {
                 Side::Leaf(form) => return Some(form),
                 // Sides always follow their node; a damaged table must not lead in circles.
@@ -154,21 +174,21 @@ impl<'t> Trees<'t> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::convolution::deflated::tests::deflate;
     use crate::convolution::problem::tests::square;
 
-    /// One tree for the forward pass with two nodes and three leaves, one form each, and one recorded kernel.
-    fn payload() -> Vec<u8> {
-        let counts = [1_u32, 1, 3, 0, 0];
-        let root = [0_u32, 0];
-        let mut bytes: Vec<u8> = counts.into_iter().chain(root).flat_map(u32::to_le_bytes).collect();
-        bytes.extend([0, 0, 2, 0, 1, 3, 3, 1, 1, 1, 0]);
-        for value in [100_u32, 200, 300] {
-            bytes.extend([0, 0, 0, 0]);
-            bytes.extend(value.to_le_bytes());
-        }
-        // Feature 27, the last side: above 10 a node, else form 0. Then feature 5, the kernel's elements: up to 4 form 1, else form 2.
-        bytes.extend([27 | LEAF_BELOW, 10, 0, 0, 0]);
-        bytes.extend([5 | LEAF_BELOW | LEAF_ABOVE, 4, 0, 1, 0, 2, 0]);
+    /// Feature 27, the last side: above 10 a node, else form 0. Then feature 5, the kernel's elements: up to 4 form 1, else form 2.
+    const NODES: [u8; 12] = [27 | LEAF_BELOW, 10, 0, 0, 0, 5 | LEAF_BELOW | LEAF_ABOVE, 4, 0, 1, 0, 2, 0];
+
+    /// One tree for the forward pass with three leaves, one form each, and one recorded kernel.
+    fn payload(nodes: &[u8]) -> Vec<u8> {
+        let forms = [100_u32, 200, 300].into_iter().flat_map(|value| [[0; 4], value.to_le_bytes()].concat());
+        let parts = [forms.collect(), nodes.to_vec(), vec![], vec![]];
+        let deflated = parts.each_ref().map(|part: &Vec<u8>| deflate(part));
+        let lengths = |part: usize| [deflated[part].len() as u8, parts[part].len() as u8];
+        let mut bytes = vec![1, 0, 0, 2, 0, 1, 3, 3, 1, 1, 1, 0];
+        bytes.extend([[1].as_slice(), &lengths(0), &lengths(1), &[0], &lengths(2), &[0], &lengths(3)].concat());
+        bytes.extend(deflated.concat());
         bytes
     }
 
@@ -178,7 +198,7 @@ mod tests {
 
     #[test]
     fn a_tree_is_walked_by_features_to_the_form_of_a_leaf() {
-        let payload = payload();
+        let payload = payload(&NODES);
         let trees = Trees::read(&payload, 132).unwrap();
         assert_eq!(values(&trees, &square([4, 8], 10, 3, 1, 1)), [100]);
         assert_eq!(values(&trees, &square([4, 8], 11, 1, 1, 0)), [200]);
@@ -187,7 +207,7 @@ mod tests {
 
     #[test]
     fn a_kernel_is_known_if_one_with_the_same_sides_and_stride_was_recorded() {
-        let payload = payload();
+        let payload = payload(&NODES);
         let trees = Trees::read(&payload, 132).unwrap();
         assert_eq!(trees.knows_kernel(&square([4, 8], 10, 3, 1, 1)), Some(true));
         assert_eq!(trees.knows_kernel(&square([4, 8], 10, 3, 2, 1)), Some(false));
@@ -198,7 +218,7 @@ mod tests {
 
     #[test]
     fn damaged_payloads_are_refused_or_answered_without_a_panic() {
-        let payload = payload();
+        let payload = payload(&NODES);
         let problems = [square([4, 8], 10, 3, 1, 1), square([4, 8], 11, 1, 1, 0)];
         let ask = |bytes: &[u8]| match Trees::read(bytes, 132) {
             Ok(trees) => problems.iter().for_each(|problem| {
@@ -217,10 +237,9 @@ mod tests {
 
     #[test]
     fn a_node_that_leads_back_to_itself_ends_the_walk() {
-        let mut payload = payload();
-        let node = payload.len() - 12;
-        payload[node..node + 5].copy_from_slice(&[27, 0, 0, 0, 0]);
-        assert_eq!(values(&Trees::read(&payload, 132).unwrap(), &square([4, 8], 11, 3, 1, 1)), []);
+        let mut nodes = NODES;
+        nodes[..5].copy_from_slice(&[27, 0, 0, 0, 0]);
+        assert_eq!(values(&Trees::read(&payload(&nodes), 132).unwrap(), &square([4, 8], 11, 3, 1, 1)), []);
     }
 }
 
@@ -240,32 +259,31 @@ mod shipped_tests {
         let trees = shipped();
         assert!(trees.kinds.is_sorted() && trees.kinds.len() > 100);
         assert!(trees.kinds.iter().flatten().all(|&number| number < u8::MAX));
-        for pass in 0..PASSES {
-            assert!(trees.roots.iter().filter(|root| root.0 == pass).count() >= 2);
-        }
+        assert!(trees.passes.iter().all(|forest| forest.trees.len() >= 2));
     }
 
     #[test]
     fn every_node_leads_to_nodes_of_its_own_tree_and_every_leaf_to_a_form() {
         let trees = shipped();
-        let ends: Vec<usize> = trees.roots.iter().skip(1).map(|root| root.1).chain([trees.nodes.len()]).collect();
-        for (&(pass, root), end) in trees.roots.iter().zip(ends) {
-            let (mut next, mut waiting) = (root, vec![root]);
+        for (forest, tree) in trees.passes.iter().flat_map(|forest| forest.trees.iter().map(move |tree| (forest, tree)))
+        {
+            let nodes = Nodes(tree.bytes());
+            let (mut next, mut waiting) = (0, vec![0]);
             while let Some(at) = waiting.pop() {
                 // Nodes are stored in the order in which a walk meets them, without gaps.
-                assert!(at == next && usize::from(trees.nodes[at] & FEATURE) < FEATURES);
-                let (below, above) = trees.sides(at).unwrap();
+                assert!(at == next && usize::from(nodes.0[at] & FEATURE) < FEATURES);
+                let (below, above) = nodes.sides(at).unwrap();
                 let leaves = [&below, &above].iter().filter(|side| matches!(side, Side::Leaf(_))).count();
-                let is_far = half_word(trees.nodes, at + HEAD).unwrap() >= NEAR;
+                let is_far = half_word(nodes.0, at + HEAD).unwrap() >= NEAR;
                 next = at + HEAD + if leaves > 0 { 2 * leaves } else { 2 + usize::from(is_far) };
                 for side in [above, below] {
                     match side {
-                        Side::Leaf(form) => assert!(form < trees.forms[pass].len()),
+                        Side::Leaf(form) => assert!(form < forest.forms().len()),
                         Side::Node(node) => waiting.push(node),
                     }
                 }
             }
-            assert_eq!(next, end);
+            assert_eq!(next, nodes.0.len());
         }
     }
 }
