@@ -72,6 +72,8 @@ def on_cpu(code):
         ('torch.device("cuda", int(os.environ["LOCAL_RANK"]))', 'torch.device("cpu")'),
         ("torch.cuda.set_device(device)\n", ""),
         ("dist.init_process_group(device_id=device)", 'dist.init_process_group("gloo")'),
+        ('dist.init_process_group("cpu:gloo,cuda:nccl", device_id=device)', 'dist.init_process_group("gloo")'),
+        ("CPUOffloadPolicy()", "CPUOffloadPolicy(pin_memory=False)"),
         ("device_ids=[device.index]", "device_ids=None"),
         ('"cuda"', '"cpu"'),
     ):
@@ -97,6 +99,7 @@ SPREAD = {
     "ddp, autocast": ("--parallel", "ddp", "--batch", "2", "--amp", "bf16"),
     "fsdp2": ("--parallel", "fsdp2", "--batch", "2", "--clip-grad"),
     "fsdp2, weights kept": ("--parallel", "fsdp2", "--batch", "2", "--reshard-after-forward", "false"),
+    "fsdp2, weights on the CPU": ("--parallel", "fsdp2", "--batch", "2", "--cpu-offload", "--clip-grad"),
     "fsdp2, accumulated": ("--parallel", "fsdp2", "--batch", "1", "--accumulate", "2", "--no-sync", "true", "--checkpoint", "blocks"),
 }
 

@@ -183,6 +183,8 @@ def document(rows, answers):
         f"Conv nets are answered twice: by cuDNN {version} for the GPU of the run (the runs had cuDNN 9.1 or an unknown one), and by vramfit's",
         f"built-in tables. GPUMemNet's figures have the CUDA context in them: {context / MIB:,.0f} MiB, from the smallest MLP (`{floor['id']}`), is added",
         "to our answers. The peers' figures are their authors'; xMem and DNNMem add a figure that they measured on the GPU of the run.",
+        "MemTracker (PyTorch's own, two fake steps) and Accelerate (the formula of `estimate-memory`: weights, gradients and Adam's state) were run by us",
+        "with torch 2.11 and transformers 5.17 (`other_estimators.py`); MemTracker counts allocated bytes, and two of the runs end it with an error.",
         "[Where the errors come from](../validation/external/README.md#where-the-errors-come-from).",
         "",
         *table(["family", "figure", "answers from", "runs", "median error", "worst", "median, MiB", "inside the range", "verdicts right",

@@ -9,6 +9,7 @@ PyTorch's fake process group stands for the other ranks (`../scripts/shim`). Eac
 
 import argparse
 import concurrent.futures
+import itertools
 import json
 import os
 import pathlib
@@ -17,7 +18,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 GPUS, STEPS = 4, 20
-# Model, batch of a GPU, sequence length, further flags, the share of what the start reserves that is left, and how the start is spread.
+# Model, batch of a GPU, sequence length, further flags, the share of what the start reserves that is left, how the start is spread, and what no plan may change.
 STARTS = [
     ("gpt2-no-cache", 8, 256, [], 0.7),
     ("gpt2-medium", 2, 256, [], 0.55),
@@ -39,6 +40,11 @@ STARTS = [
     ("llama-1b", 1, 512, ["--dtype", "bf16"], 0.75, "deepspeed:2"),
     ("bert-large", 4, 128, [], 0.7, "deepspeed:2"),
     ("t5-small", 8, 128, [], 0.4, "deepspeed:1"),
+    # So little that only weights on the CPU will do.
+    ("llama-1b", 1, 512, ["--dtype", "bf16"], 0.25, "ddp", "dtype,seq,batch"),
+    ("gpt2-medium", 2, 256, [], 0.25, "ddp", "dtype,amp,seq,batch"),
+    ("bert-large", 4, 128, [], 0.25, "ddp", "dtype,amp,seq,batch"),
+    ("qwen2-0.5b", 1, 128, [], 0.3, "ddp", "dtype,amp,seq,batch"),
 ]
 PRELUDE = """import json, os, sys
 if {conf!r}:
@@ -91,15 +97,16 @@ def ask(binary, *arguments):
 def make(given):
     """For each start: its own code, and that of the recommended plan and of the first plan of each other group."""
     given.out.mkdir(parents=True, exist_ok=True)
-    for model, batch, seq, flags, share, *way in STARTS:
-        (way,) = way or ["ddp"]
+    for model, batch, seq, flags, share, *way in STARTS[given.first :]:
+        way, kept = [*way, *["ddp", ""][len(way) :]]
         capture = HERE.parent / "captures" / f"{model}.vramfit"
         sizes = ["--batch", batch, *(["--seq", seq] if seq else []), *flags]
         spread = ["--parallel", way, "--world", GPUS]
         reserved = ask(given.binary, "estimate", capture, *sizes, *spread)["peak_reserved"]
         cap = int(reserved * share) >> 21 << 21
         asked = ["--gpus", GPUS, "--link", "nvlink"] if way == "ddp" else spread
-        answer = ask(given.binary, "plan", capture, *sizes, *asked, "--vram", cap)
+        kept = ["--keep", kept] if kept else []
+        answer = ask(given.binary, "plan", capture, *sizes, *asked, *kept, "--vram", cap)
         groups, chosen = set(), []
         for plan in answer["plans"]:
             if plan["group"] not in groups and len(chosen) < 3:
@@ -111,7 +118,7 @@ def make(given):
             settings = plan["settings"]
             rows = {"conf": settings["alloc_conf"], "file": plan.get("deepspeed", ""), "model": model, "dtype": dtype, "validation": str(HERE.parent), "cap": cap, "batch": settings["batch"], "seq": settings["sizes"].get("seq", seq)}
             text = PRELUDE.format(count=STEPS * settings["accumulate"], **rows) + plan["code"] + EPILOGUE
-            name = f"{model}{'' if way == 'ddp' else '-' + way.replace(':', '')}-{'start' if number == 0 else number}"
+            name = f"{model}{'' if way == 'ddp' else '-' + way.replace(':', '')}-{round(100 * share)}-{'start' if number == 0 else number}"
             (given.out / f"{name}.py").write_text(text)
             facts = {"name": name, "model": model, "cap": cap, "predicted": plan["peak_reserved"], "is_start": number == 0}
             facts["what"] = f"{settings['parallel']}, batch {settings['batch']} a GPU" if number == 0 else "; ".join(change["after"] for change in plan["changes"])
@@ -119,12 +126,12 @@ def make(given):
         print(model, f"{cap >> 20} MiB", len(chosen), "plans", flush=True)
 
 
-def measured(script):
+def measured(script, threads):
     """One script's row."""
     facts = json.loads(script.with_suffix(".json").read_text())
     shim = HERE.parent / "scripts" / "shim"
     paths = os.pathsep.join(filter(None, [str(shim), os.environ.get("PYTHONPATH")]))
-    environment = {**os.environ, "PYTHONPATH": paths, "MADE_UP_WORLD": str(GPUS), "HF_HUB_OFFLINE": "1", "CASES": str(HERE.parent)}
+    environment = {**os.environ, "PYTHONPATH": paths, "MADE_UP_WORLD": str(GPUS), "HF_HUB_OFFLINE": "1", "CASES": str(HERE.parent), "OMP_NUM_THREADS": str(threads)}
     done = subprocess.run([sys.executable, str(script)], capture_output=True, text=True, env=environment, timeout=300)
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode == 0 and lines:
@@ -135,8 +142,10 @@ def measured(script):
 
 def run(given):
     scripts = sorted(given.scripts.glob("*.py"))
+    # Updates on the CPU wait for each other's threads where there are more than cores.
+    threads = max(1, os.cpu_count() // given.jobs)
     with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool, open(given.out, "w") as out:
-        for row in pool.map(measured, scripts):
+        for row in pool.map(measured, scripts, itertools.repeat(threads)):
             out.write(json.dumps(row) + "\n")
             out.flush()
             print(row["name"], row.get("reserved"), row.get("died", "")[-300:], flush=True)
@@ -155,7 +164,7 @@ def table(given):
     print("recommended plan, and of the first of each other group, ran on an H200 as rank 0 of four: 20 steps in a process of its own, the limit set by")
     print("`set_per_process_memory_fraction`, PyTorch's fake process group for the other ranks. NCCL was not there. In a first run the 11 plans with")
     print("autocast failed: their code gave autocast an object where PyTorch takes a name. The code was mended, and all ran again.")
-    print("DeepSpeed's plans were added later and ran once.\n")
+    print("DeepSpeed's plans and those with weights on the CPU were added later and ran once.\n")
     print(f"{len(ran)} of {len(plans)} plans run; {died} of {len(starts)} starts die of memory. Reserved memory is as predicted in {equal} of {len(ran)}, the worst off by {worst:.2%}.")
     if lived:
         print(f"The start of {', '.join(lived)} fits after all, by giving cached memory back: `plan` says so of it.")
@@ -172,6 +181,7 @@ def main():
     making = commands.add_parser("make")
     making.add_argument("--binary", type=pathlib.Path, required=True)
     making.add_argument("--out", type=pathlib.Path, required=True)
+    making.add_argument("--first", type=int, default=0, metavar="N", help="leave out the first N starts")
     making.set_defaults(call=make)
     running = commands.add_parser("run")
     running.add_argument("scripts", type=pathlib.Path)

@@ -175,6 +175,20 @@ fn mistakes_are_named() {
 }
 
 #[test]
+fn a_plan_moves_shards_to_the_cpu_where_no_number_of_bytes_on_the_gpus_will_do() {
+    let model = capture("llama-1b");
+    let start = ["plan", model.as_str(), "--dtype", "bf16", "--batch", "1", "--seq", "512", "--gpus", "2"];
+    let (code, answer) = json(&[&start[..], &["--vram", "4GiB", "--keep", "dtype,seq,batch"]].concat());
+    assert_eq!(code, 0);
+    let plan = &answer["plans"][0];
+    assert_eq!((&plan["settings"]["parallel"], &plan["settings"]["cpu_offload"]), (&"fsdp2".into(), &true.into()));
+    let text = plan["code"].as_str().unwrap();
+    assert!(text.contains("offload_policy=CPUOffloadPolicy()") && text.contains("\"cpu:gloo,cuda:nccl\""), "{text}");
+    assert!(!text.contains("fused=True"), "{text}");
+    assert!(plan["accelerate"].as_str().unwrap().contains("fsdp_offload_params: true"));
+}
+
+#[test]
 fn a_plan_shards_what_no_gpu_can_hold_alone_and_prints_how_it_is_started() {
     let model = capture("llama-1b");
     let start =

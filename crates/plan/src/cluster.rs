@@ -8,6 +8,21 @@ use vramfit_training::{Loop, Traffic};
 /// The share of a step in which gradients are computed: DDP reduces them meanwhile.
 const BACKWARD: f64 = 2.0 / 3.0;
 
+/// `fully_shard` on each block and the root.
+fn sharded(replicas: u32, shards: u32, after_forward: AfterForward) -> Sharded {
+    Sharded {
+        shards,
+        replicas,
+        modules: Choice::Blocks,
+        after_forward,
+        stored_dtype: None,
+        param_dtype: None,
+        reduce_dtype: None,
+        offloads: false,
+        skips_sync: false,
+    }
+}
+
 /// GPUs in one machine or several.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Cluster {
@@ -38,29 +53,23 @@ impl Cluster {
         })
     }
 
+    /// `fully_shard` over all of them, as it is by default.
+    pub fn sharded(&self) -> Parallel {
+        Parallel::Sharded(sharded(1, self.world(), AfterForward::FreedButRoot))
+    }
+
     /// The ways of spreading a training, the one that sends least first.
     pub fn ways(&self) -> Vec<Parallel> {
-        let sharded = |replicas: u32, shards: u32, after_forward: AfterForward| {
-            Parallel::Sharded(Sharded {
-                shards,
-                replicas,
-                modules: Choice::Blocks,
-                after_forward,
-                stored_dtype: None,
-                param_dtype: None,
-                reduce_dtype: None,
-                offloads: false,
-                skips_sync: false,
-            })
-        };
         let mut ways = vec![self.replicated()];
         if self.nodes > 1 && self.gpus > 1 {
-            ways.push(sharded(self.nodes, self.gpus, AfterForward::Kept));
-            ways.push(sharded(self.nodes, self.gpus, AfterForward::FreedButRoot));
+            ways.push(Parallel::Sharded(sharded(self.nodes, self.gpus, AfterForward::Kept)));
+            ways.push(Parallel::Sharded(sharded(self.nodes, self.gpus, AfterForward::FreedButRoot)));
         }
         if self.world() > 1 {
-            ways.push(sharded(1, self.world(), AfterForward::Kept));
-            ways.push(sharded(1, self.world(), AfterForward::FreedButRoot));
+            ways.push(Parallel::Sharded(sharded(1, self.world(), AfterForward::Kept)));
+            ways.push(self.sharded());
+            let on_cpu = sharded(1, self.world(), AfterForward::FreedButRoot);
+            ways.push(Parallel::Sharded(Sharded { offloads: true, ..on_cpu }));
         }
         ways
     }

@@ -11,8 +11,9 @@ use vramfit_training::{Loop, StatePlace};
 use crate::cluster::Cluster;
 
 /// The loop settings that change the time, except checkpoints: optimizer, micro-batches, clipping, fresh inputs, copies to
-/// the host, updates in the backward pass, where the optimizer's state is. When gradients are freed takes no time.
-type LoopKey = (Recipe, u32, [bool; 4], StatePlace);
+/// the host, updates in the backward pass, where the optimizer's state is, over how many ranks the update is split. When gradients are freed
+/// takes no time.
+type LoopKey = (Recipe, u32, [bool; 5], StatePlace, u32);
 
 /// A priced graph with its checkpointed regions, and the step times computed so far.
 pub struct Pricing<'m> {
@@ -42,8 +43,11 @@ impl<'m> Pricing<'m> {
 
     fn computes(&mut self, training: &Loop) -> f64 {
         let Loop { clips_gradients, has_fresh_inputs, steps_in_backward, .. } = *training;
-        let switches = [clips_gradients, has_fresh_inputs, training.offload.is_some(), steps_in_backward];
-        let key = (training.optimizer, training.accumulate, switches, training.optimizer_state);
+        let parallel = &training.parallel;
+        let has_offload = training.offload.is_some();
+        let switches = [clips_gradients, has_fresh_inputs, has_offload, steps_in_backward, parallel.offloads()];
+        let ranks = parallel.update_ranks();
+        let key = (training.optimizer, training.accumulate, switches, training.optimizer_state, ranks);
         if let Some((_, seconds)) = self.known.iter().find(|(known, _)| *known == key) {
             return *seconds;
         }
@@ -53,7 +57,7 @@ impl<'m> Pricing<'m> {
         let recipes = [training.optimizer, fused, for_loop];
         let times = self.graph.step_times_with(&self.regions, training, recipes);
         for (recipe, time) in recipes.into_iter().zip(times) {
-            self.known.push(((recipe, key.1, key.2, key.3), time.seconds));
+            self.known.push(((recipe, key.1, key.2, key.3, key.4), time.seconds));
         }
         times[0].seconds
     }

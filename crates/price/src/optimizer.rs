@@ -40,6 +40,11 @@ impl Tensors {
         self.bytes += bytes;
     }
 
+    /// The part that one of some ranks has.
+    fn split(self, ranks: u32) -> Tensors {
+        Tensors { bytes: self.bytes / f64::from(ranks), ..self }
+    }
+
     fn without(self, other: Tensors) -> Tensors {
         Tensors { count: self.count - other.count, bytes: self.bytes - other.bytes }
     }
@@ -69,22 +74,25 @@ impl Weights {
             launch(queue, self.all, TABLES.optimizer_part("scaler", "foreach"), 1, scale);
             queue.synchronize();
         }
-        match (options.optimizer_state, recipe.kind) {
+        let place = if options.parallel.offloads() { StatePlace::Cpu } else { options.optimizer_state };
+        let ranks = options.parallel.update_ranks();
+        match (place, recipe.kind) {
             (_, Kind::None) => {}
             (StatePlace::Cpu, _) => self.on_cpu(queue, recipe),
             (StatePlace::Gpu, Kind::Muon) => {
                 let muon = TABLES.optimizer(Kind::Muon, Implementation::Default);
-                launch(queue, self.hidden, muon, self.hidden.count as u32, scale);
+                launch(queue, self.hidden.split(ranks), muon, self.hidden.count as u32, scale);
                 queue.launch(Cost { cpu: 0.0, gpu: self.products });
                 let others = Recipe::new(Kind::AdamW, Implementation::Default);
-                update(queue, self.all.without(self.hidden), options, others, scale);
+                update(queue, self.all.without(self.hidden).split(ranks), options, others, scale);
             }
-            (StatePlace::Gpu, _) => update(queue, self.all, options, recipe, scale),
+            (StatePlace::Gpu, _) => update(queue, self.all.split(ranks), options, recipe, scale),
         }
     }
 
     /// The CPU copies gradients from the GPU, updates its copies of the weights, and copies them back. The time is that of the
-    /// machine on which it was measured: rough, because CPUs and buses differ more than GPUs.
+    /// machine on which it was measured: rough, because CPUs and buses differ more than GPUs. Ranks share the CPU, so that it updates all
+    /// weights however they are split.
     fn on_cpu(&self, queue: &mut Queue, recipe: Recipe) {
         queue.synchronize();
         let cost = TABLES.optimizer_part(recipe.kind.name(), "cpu");

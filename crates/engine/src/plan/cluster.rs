@@ -59,9 +59,8 @@ pub fn fewest(bench: &Workbench<'_>, outcome: &Outcome, control: &Control) -> Op
     let setup = outcome.plans().next().map_or(&outcome.start, |plan| &plan.setup);
     let mut gpus = 2;
     while gpus <= MOST && !control.is_stopped() {
-        let way = Cluster { nodes: 1, gpus, ..cluster }.ways().pop()?;
         let mut sharded = setup.clone();
-        sharded.training.parallel = way;
+        sharded.training.parallel = Cluster { nodes: 1, gpus, ..cluster }.sharded();
         if bench.fits_uncached(&sharded, control)? {
             return Some(format!(
                 "{gpus} GPUs are the fewest that would do, of powers of two, sharded by FSDP2 and otherwise as the first plan"

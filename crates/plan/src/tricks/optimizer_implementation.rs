@@ -23,6 +23,11 @@ fn actual(recipe: Recipe) -> Implementation {
     }
 }
 
+/// Whether the CPU updates the weights.
+fn is_on_cpu(setup: &Setup) -> bool {
+    setup.training.optimizer_state == StatePlace::Cpu || setup.training.parallel.offloads()
+}
+
 impl Trick for OptimizerImplementation {
     fn name(&self) -> &'static str {
         "optimizer implementation"
@@ -49,7 +54,7 @@ impl Trick for OptimizerImplementation {
         if recipe.kind == Kind::None {
             return Err("the training has no optimizer".to_owned());
         }
-        if start.training.optimizer_state == StatePlace::Cpu {
+        if is_on_cpu(start) {
             return Err("the optimizer runs on the CPU".to_owned());
         }
         // foreach needs the most memory and is never an improvement.
@@ -69,7 +74,7 @@ impl Trick for OptimizerImplementation {
 
     fn adopt(&self, _bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {
         let implementation = from.training.optimizer.implementation;
-        if (Recipe { implementation, ..setup.training.optimizer }).exists() {
+        if !is_on_cpu(setup) && (Recipe { implementation, ..setup.training.optimizer }).exists() {
             setup.training.optimizer.implementation = implementation;
         }
     }

@@ -1,6 +1,8 @@
 //! How the training is spread over several GPUs.
 
 use vramfit_eager::forward::{Choice, block_names};
+use vramfit_graph::dtype::Dtype;
+use vramfit_training::optimizer::{Implementation, Kind, Library, Recipe};
 use vramfit_training::script::{AfterForward, DeepSpeed, Parallel, Sharded, ZeroStage};
 
 use super::role::Role;
@@ -39,13 +41,16 @@ impl Trick for Spreading {
             setup.training.parallel = parallel;
             setup
         };
-        let others: Vec<Setup> = cluster.ways().into_iter().filter(|way| way != given).map(with).collect();
+        let ways = cluster.ways().into_iter().filter(|way| way != given && is_possible(start, way));
+        let others: Vec<Setup> = ways.map(with).collect();
         let setups: Vec<Setup> = others.into_iter().filter(|setup| bench.scenarios(setup).is_ok()).collect();
         if setups.is_empty() { Err("the model has no blocks to shard".to_owned()) } else { Ok(setups) }
     }
 
     fn adopt(&self, _bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {
-        setup.training.parallel = from.training.parallel.clone();
+        if is_possible(setup, &from.training.parallel) {
+            setup.training.parallel = from.training.parallel.clone();
+        }
     }
 
     fn describe(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
@@ -65,9 +70,14 @@ impl Trick for Spreading {
 
     fn warning(&self, bench: &Workbench<'_>, setup: &Setup) -> Option<String> {
         let cluster = bench.cluster.filter(|_| setup.training.parallel != Parallel::None)?;
+        let on_cpu = if setup.training.parallel.offloads() {
+            "; updates are priced as one machine's CPU and bus took, and yours may take several times as long"
+        } else {
+            ""
+        };
         Some(format!(
             "the time counts what is sent at {} GB/s within a machine and {} GB/s between machines, as far as it does not overlap with \
-             computing: an estimate",
+             computing: an estimate{on_cpu}",
             cluster.link / 1e9,
             cluster.network / 1e9
         ))
@@ -84,7 +94,9 @@ impl Trick for Spreading {
         // DeepSpeed makes its own process group.
         if !setup.training.parallel.has_engine() {
             code.imports.once("import torch.distributed as dist");
-            code.before_model.line(0, "dist.init_process_group(device_id=device)");
+            // Where weights are on the CPU, clipping reduces their norms there.
+            let backends = if setup.training.parallel.offloads() { "\"cpu:gloo,cuda:nccl\", " } else { "" };
+            code.before_model.line(0, &format!("dist.init_process_group({backends}device_id=device)"));
         }
         let is_split = setup.training.accumulate > 1;
         match &setup.training.parallel {
@@ -116,6 +128,14 @@ impl Trick for Spreading {
             }
         }
     }
+}
+
+/// Whether a setup can be spread in a way. With weights on the CPU a GradScaler was not measured, and updates of the CPU are only priced for
+/// optimizers of torch.optim that are not fused.
+fn is_possible(setup: &Setup, way: &Parallel) -> bool {
+    let Recipe { kind, implementation, .. } = setup.training.optimizer;
+    let is_of_torch = kind.library() == Library::Torch && kind != Kind::Muon && implementation != Implementation::Fused;
+    !way.offloads() || (setup.variant.amp != Some(Dtype::Float16) && (is_of_torch || kind == Kind::None))
 }
 
 /// The smaller buckets of gradients that are tried, in elements. The time of a step is not priced by the bucket.
@@ -155,7 +175,7 @@ fn described(settings: &Sharded) -> String {
         AfterForward::Freed | AfterForward::FreedButRoot => "",
         AfterForward::Split(_) => ", gathered weights split again",
     };
-    let offload = if settings.offloads { ", on the CPU" } else { "" };
+    let offload = if settings.offloads { ", weights and optimizer state on the CPU" } else { "" };
     over + kept + offload
 }
 
@@ -199,7 +219,7 @@ fn write_shards(bench: &Workbench<'_>, setup: &Setup, settings: &Sharded, code: 
         AfterForward::Kept => arguments.push("reshard_after_forward=False".to_owned()),
         AfterForward::Split(ranks) => arguments.push(format!("reshard_after_forward={ranks}")),
     }
-    let dtype = |dtype: Option<vramfit_graph::dtype::Dtype>| dtype.map(|dtype| format!("torch.{}", dtype.name()));
+    let dtype = |dtype: Option<Dtype>| dtype.map(|dtype| format!("torch.{}", dtype.name()));
     let types: Vec<String> =
         [("param_dtype", dtype(settings.param_dtype)), ("reduce_dtype", dtype(settings.reduce_dtype))]
             .into_iter()

@@ -169,6 +169,28 @@ impl Parallel {
         }
     }
 
+    /// Over how many ranks the update of a weight is split.
+    pub fn update_ranks(&self) -> u32 {
+        match self {
+            // A rank has weights of its own.
+            Parallel::None | Parallel::Tensor(_) => 1,
+            Parallel::Replicated(settings) => {
+                if settings.splits_optimizer {
+                    settings.world
+                } else {
+                    1
+                }
+            }
+            Parallel::Sharded(settings) => settings.shards,
+            Parallel::DeepSpeed(settings) => settings.world,
+        }
+    }
+
+    /// Whether weights, gradients and the optimizer's state are on the CPU.
+    pub fn offloads(&self) -> bool {
+        matches!(self, Parallel::Sharded(settings) if settings.offloads)
+    }
+
     /// Whether DeepSpeed's engine divides the loss, frees and clips gradients and updates weights, not the loop.
     pub fn has_engine(&self) -> bool {
         matches!(self, Parallel::DeepSpeed(_))
