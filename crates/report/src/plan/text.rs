@@ -40,6 +40,9 @@ impl PlanReport<'_, '_> {
             Verdict::DoesNotFit => (bad, "does not fit"),
         };
         let takes = match outcome.fit.kind {
+            CapacityKind::Gpu if outcome.answer.expected.libraries.communicators > 0 => {
+                format!("it would take up to {} on the device, with the most that NCCL may take", human(outcome.needed))
+            }
             CapacityKind::Gpu => format!("it would take {} on the device", human(outcome.needed)),
             CapacityKind::Reserved => format!("it would reserve {}", human(outcome.needed)),
         };
