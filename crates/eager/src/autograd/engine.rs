@@ -174,14 +174,15 @@ fn evaluate(
 ) {
     context.enter_node(node);
     node.call_hooks(context);
+    let mut gradients = std::mem::take(&mut *node.buffer.borrow_mut());
+    while gradients.len() < node.outputs.max(1) {
+        gradients.push(None);
+    }
+    node.backward.begin(context, &gradients);
     let packed = node.packed.take();
     if let Some(packed) = &packed {
         *node.saved.borrow_mut() = packed.unpack(context, recompute);
         context.enter_node(node);
-    }
-    let mut gradients = std::mem::take(&mut *node.buffer.borrow_mut());
-    while gradients.len() < node.outputs.max(1) {
-        gradients.push(None);
     }
     let mut results = node.backward.apply(context, node, &mut gradients);
     // What a function found for inputs that want no gradient goes with its own variables.

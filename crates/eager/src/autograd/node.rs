@@ -27,6 +27,9 @@ pub(super) fn is_input(inputs: &[Option<&Tensor>], tensor: &Tensor) -> bool {
 
 /// The backward function of a node.
 pub trait Backward: std::fmt::Debug {
+    /// Allocates what the real function does before its saved tensors are unpacked.
+    fn begin(&self, _context: &mut Context, _gradients: &Gradients) {}
+
     /// Computes the gradients of the node's inputs from those of its outputs, with the allocations and frees of the real
     /// function in their order.
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients;

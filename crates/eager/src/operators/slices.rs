@@ -1,5 +1,6 @@
 //! Writing into a part of a tensor: what autograd does with the whole (`CopySlices`).
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use smallvec::smallvec;
@@ -14,16 +15,24 @@ struct CopySlices {
     part: Layout,
     /// What was done to the part.
     written: Edge,
+    /// In its backward pass, the gradients of the whole and of the part.
+    begun: RefCell<Option<(Tensor, Tensor)>>,
 }
 
 impl Backward for CopySlices {
-    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+    fn begin(&self, context: &mut Context, gradients: &Gradients) {
+        if let Some(gradient) = &gradients[0] {
+            let whole = context.empty(self.whole.with_dtype(gradient.dtype()));
+            let seen = Layout { dtype: gradient.dtype(), ..self.part.clone() };
+            let part = context.empty(seen.like(gradient.dtype()));
+            *self.begun.borrow_mut() = Some((whole, part));
+        }
+    }
+
+    fn apply(&self, context: &mut Context, node: &Node, _gradients: &mut Gradients) -> Gradients {
         let inner = &self.written.node;
         let count = inner.next.len().max(1);
-        let Some(gradient) = gradients[0].clone() else { return smallvec![None; count] };
-        let whole = context.empty(self.whole.with_dtype(gradient.dtype()));
-        let seen = Layout { dtype: gradient.dtype(), ..self.part.clone() };
-        let part = context.empty(seen.like(gradient.dtype()));
+        let Some((whole, part)) = self.begun.take() else { return smallvec![None; count] };
         let mut given: Gradients = smallvec![Some(part)];
         (*inner.saved.borrow_mut()).clone_from(&node.saved.borrow());
         let mut results = inner.backward.apply(context, inner, &mut given);
@@ -55,7 +64,7 @@ impl Backward for Strided {
 pub fn copied_slices(context: &mut Context, whole: &Tensor, part: &Layout, written: Edge) -> Edge {
     let inner = std::rc::Rc::clone(&written.node);
     let (saved, packed) = (std::mem::take(&mut *inner.saved.borrow_mut()), inner.packed.take());
-    let backward = CopySlices { whole: whole.shared_layout(), part: part.clone(), written };
+    let backward = CopySlices { whole: whole.shared_layout(), part: part.clone(), written, begun: RefCell::default() };
     let edge = context.record_as(
         inner.next.iter().enumerate().map(|(place, next)| match place {
             0 => (whole.edge().cloned(), Some(whole.shared_layout())),
