@@ -67,6 +67,26 @@ def test_a_script_needs_what_the_estimate_of_the_same_loop_says(tmp_path, optimi
     assert answer["parameters"] == sum(one.numel() for one in model.parameters())
 
 
+def test_a_leaf_that_is_frozen_for_a_while_keeps_its_gradient(tmp_path):
+    loop = """
+    import torch
+    net = torch.nn.Linear(1024, 1024, bias=False).cuda()
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
+    x = torch.randn(8, 1024, device="cuda")
+    for _ in range(3):
+        {frozen}
+        optimizer.zero_grad()
+        torch.empty(1 << 23, device="cuda")
+        loss = net(x).sum()
+        loss.backward()
+        optimizer.step()
+    """
+    toggled = "net.requires_grad_(False); net(x); net.requires_grad_(True)"
+    plain, frozen = (answered(tmp_path, loop.format(frozen=line)) for line in ("net(x)", toggled))
+    # zero_grad() frees the gradient, although the graph of the last loss has its leaf.
+    assert frozen["peak_allocated"] == plain["peak_allocated"]
+
+
 def test_a_script_that_asks_for_its_memory_sees_none_and_a_note_says_so(tmp_path):
     answer = answered(tmp_path, """
         import torch

@@ -21,5 +21,5 @@ pub use kept_results::{KeptResults, ResultKind};
 pub use node::{Backward, Edge, Gradients, Node, OutputHook, Saved};
 pub use offload::{HostMemory, Offload};
 pub use plans::Plans;
-pub use tensor::{Tensor, TensorBody};
+pub use tensor::{LeafGradient, Tensor, TensorBody};
 pub use visits::Visits;

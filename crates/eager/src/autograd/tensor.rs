@@ -4,6 +4,7 @@
 //! reference counts that PyTorch looks at (may this gradient be stolen, may this buffer be added to in place) are the
 //! same here.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use vramfit_graph::dtype::Dtype;
@@ -24,7 +25,12 @@ pub struct TensorBody {
     pub layout: Rc<Layout>,
     /// A view's base, which is one more owner of the memory.
     base: Option<Rc<Storage>>,
+    /// The `.grad` of a leaf that requires none for now.
+    frozen_gradient: Option<LeafGradient>,
 }
+
+/// The `.grad` of a leaf.
+pub type LeafGradient = Rc<RefCell<Option<Tensor>>>;
 
 /// A handle on a tensor.
 #[derive(Clone, Debug)]
@@ -35,28 +41,46 @@ impl Tensor {
     pub fn empty(memory: &SharedMemory, layout: impl Into<Rc<Layout>>) -> Tensor {
         let layout = layout.into();
         let storage = Storage::new(memory, layout.bytes());
-        Tensor(Rc::new(TensorBody { storage: Some(storage), layout, edge: None, base: None }))
+        Tensor(Rc::new(TensorBody { storage: Some(storage), layout, edge: None, base: None, frozen_gradient: None }))
     }
 
     /// A tensor on a storage that exists.
     pub fn on_storage(storage: Rc<Storage>, layout: impl Into<Rc<Layout>>) -> Tensor {
-        Tensor(Rc::new(TensorBody { storage: Some(storage), layout: layout.into(), edge: None, base: None }))
+        Tensor(Rc::new(TensorBody {
+            storage: Some(storage),
+            layout: layout.into(),
+            edge: None,
+            base: None,
+            frozen_gradient: None,
+        }))
     }
 
     /// A tensor on the host.
     pub fn on_host(layout: impl Into<Rc<Layout>>) -> Tensor {
-        Tensor(Rc::new(TensorBody { storage: None, layout: layout.into(), edge: None, base: None }))
+        Tensor(Rc::new(TensorBody {
+            storage: None,
+            layout: layout.into(),
+            edge: None,
+            base: None,
+            frozen_gradient: None,
+        }))
     }
 
     /// A view that autograd tracks: another tensor on the same storage, which holds its base.
     pub fn view(&self, layout: impl Into<Rc<Layout>>) -> Tensor {
         let (storage, layout) = (self.storage_of_view(), layout.into());
-        Tensor(Rc::new(TensorBody { base: storage.clone(), storage, layout, edge: None }))
+        Tensor(Rc::new(TensorBody { base: storage.clone(), storage, layout, edge: None, frozen_gradient: None }))
     }
 
     /// Another tensor on the same storage that autograd does not track as a view, as `_unsafe_view` makes.
     pub fn unsafe_view(&self, layout: impl Into<Rc<Layout>>) -> Tensor {
-        Tensor(Rc::new(TensorBody { storage: self.storage_of_view(), layout: layout.into(), edge: None, base: None }))
+        Tensor(Rc::new(TensorBody {
+            storage: self.storage_of_view(),
+            layout: layout.into(),
+            edge: None,
+            base: None,
+            frozen_gradient: None,
+        }))
     }
 
     fn storage_of_view(&self) -> Option<Rc<Storage>> {
@@ -68,6 +92,25 @@ impl Tensor {
         self.unsafe_view(self.shared_layout())
     }
 
+    /// The leaf after `requires_grad_(False)`: outside the graph, with the `.grad` it had.
+    pub fn frozen(&self) -> Tensor {
+        let storage = self.storage_of_view();
+        let body = TensorBody {
+            storage,
+            layout: self.shared_layout(),
+            edge: None,
+            base: None,
+            frozen_gradient: self.leaf_gradient(),
+        };
+        Tensor(Rc::new(body))
+    }
+
+    /// The `.grad` of a leaf; `None` for other tensors.
+    pub fn leaf_gradient(&self) -> Option<LeafGradient> {
+        let of_node = self.edge().and_then(|edge| edge.node.backward.gradient());
+        of_node.or(self.0.frozen_gradient.as_ref()).cloned()
+    }
+
     /// Sets where the gradient goes. Call it before other handles exist: else it makes another tensor on the storage.
     #[must_use]
     pub fn with_edge(mut self, edge: Option<Edge>) -> Tensor {
@@ -76,7 +119,7 @@ impl Tensor {
             return self;
         }
         let (storage, layout, base) = (self.0.storage.clone(), self.0.layout.clone(), self.0.base.clone());
-        Tensor(Rc::new(TensorBody { storage, layout, edge, base }))
+        Tensor(Rc::new(TensorBody { storage, layout, edge, base, frozen_gradient: None }))
     }
 
     /// Drops this handle; if it was the last, the tensor is freed and its edge returned.

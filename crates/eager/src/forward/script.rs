@@ -1,14 +1,11 @@
 //! What a recorded script does beside calling operators.
 
-use std::cell::RefCell;
-use std::rc::Rc;
-
 use vramfit_graph::bind::{BoundCall, Value};
 use vramfit_graph::model::TensorId;
 
 use super::Forward;
 use crate::autograd::engine::{BackwardPass, run_pass};
-use crate::autograd::{Context, Edge, Tensor, Thread};
+use crate::autograd::{Context, Edge, LeafGradient, Tensor, Thread};
 use crate::memory::{Category, SideEventKind};
 use crate::operators::ScriptCall;
 
@@ -63,9 +60,8 @@ impl Forward<'_> {
         }
     }
 
-    fn gradient_of(&self, leaf: TensorId) -> Option<Rc<RefCell<Option<Tensor>>>> {
-        let edge = self.tensors[leaf.0 as usize].as_ref()?.edge()?;
-        edge.node.backward.gradient().cloned()
+    fn gradient_of(&self, leaf: TensorId) -> Option<LeafGradient> {
+        self.tensors[leaf.0 as usize].as_ref()?.leaf_gradient()
     }
 
     fn backward(&mut self, context: &mut Context, done: ScriptCall, call: &BoundCall<'_>) {

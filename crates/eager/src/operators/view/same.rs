@@ -1,6 +1,5 @@
 //! Views of the same shape, and complex numbers seen as pairs.
 
-use std::cell::RefCell;
 use std::rc::Rc;
 
 use smallvec::smallvec;
@@ -11,7 +10,7 @@ use vramfit_graph::layout::Layout;
 use super::finish;
 use super::reshaped::Reshaped;
 use crate::autograd::engine::sink_with;
-use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
+use crate::autograd::{Backward, Context, Gradients, LeafGradient, Node, Tensor};
 use crate::operators::call::{Call, Outcome};
 
 /// `requires_grad_`: the tensor becomes a leaf. Its gradient is kept as long as the graph, which holds the leaf.
@@ -21,16 +20,16 @@ pub(super) fn require_gradient(_context: &mut Context, call: &Call<'_>) -> Outco
     if source.requires_grad() == is_wanted {
         return Ok(smallvec![source.clone()]);
     }
-    Ok(smallvec![if is_wanted { made_leaf(source) } else { source.detach() }])
+    Ok(smallvec![if is_wanted { made_leaf(source) } else { source.frozen() }])
 }
 
-/// `tensor.requires_grad_()` of a tensor that does not require grad.
+/// `tensor.requires_grad_()` of a tensor that does not require grad. It may have a `.grad` from before it was frozen.
 pub(crate) fn made_leaf(source: &Tensor) -> Tensor {
-    leaf_with(source, Rc::default())
+    leaf_with(source, source.leaf_gradient().unwrap_or_default())
 }
 
 /// A leaf on the memory of a tensor, with this `.grad`.
-pub(in crate::operators) fn leaf_with(source: &Tensor, gradient: Rc<RefCell<Option<Tensor>>>) -> Tensor {
+pub(in crate::operators) fn leaf_with(source: &Tensor, gradient: LeafGradient) -> Tensor {
     let leaf = source.detach();
     let edge = sink_with(&leaf, gradient);
     leaf.with_edge(Some(edge))
