@@ -408,3 +408,45 @@ def run(x_train, y_train, shots, device):
         solver.step()
 for shots in [5, 10, 50]:
     run(traces, labels, shots, "cuda")
+# case: a trainer's own method named after tests
+import torch
+class Workshop:
+    def __init__(self, thing, feed, probe):
+        self.thing, self.feed, self.probe = thing.cuda(), feed, probe
+        self.solver = torch.optim.Adam(self.thing.parameters())
+    def learn(self):
+        for x, y in self.feed:
+            self.solver.zero_grad()
+            torch.nn.functional.mse_loss(self.thing(x.cuda()), y.cuda()).backward()
+            self.solver.step()
+    def test_all(self):
+        total = 0
+        for x, y in self.probe:
+            total += (self.thing(x.cuda()) - y.cuda()).abs().mean().item()  # expect: VF003
+        return total
+# case: a class of unit tests
+import torch
+from shop import Small
+class TestSmall:
+    def test_many_shapes(self):
+        net = Small().cuda()
+        for size in (1, 7, 64):
+            out = net(torch.zeros(size, 3, device="cuda"))
+            assert out.shape == (size, 10)
+# case: a tester evaluates
+import torch
+class SegTester:
+    def __init__(self, net, pictures):
+        self.net, self.pictures = net.cuda(), pictures
+    def run(self, save):
+        self.net.eval()
+        for name, picture in self.pictures:
+            save(name, self.net(picture.cuda()).argmax(1).cpu())  # expect: VF003
+# case: every output of one pass has a backward pass
+import torch
+def slopes(fn, given):
+    made = fn(*given)
+    for out in flat(made):
+        if out.requires_grad:
+            out.sum().backward(retain_graph=True)
+    return [value.grad for value in given]

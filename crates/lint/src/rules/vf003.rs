@@ -113,12 +113,22 @@ fn is_constructor(facts: &FileFacts<'_>, scope: ScopeId) -> bool {
     facts.function(scope).is_some_and(|function| facts.index.functions[function].name == "__init__")
 }
 
-/// `test_shapes()`: who evaluates a model takes it, or goes through batches.
+/// `test_shapes()`, or a method of a class of tests: who evaluates a model takes it, or goes through batches.
 fn is_unit_test(facts: &FileFacts<'_>, scope: ScopeId) -> bool {
     facts.function(scope).is_some_and(|function| {
         let declared = &facts.index.functions[function];
-        let count = declared.parameters.iter_non_variadic_params().count();
-        declared.name.starts_with("test_") && count == usize::from(declared.class.is_some())
+        match declared.class {
+            Some(class) => {
+                let class = &facts.index.classes[class];
+                let has_tests = class.methods.keys().any(|name| name.starts_with("test_") || *name == "setUp");
+                // A trainer has methods named after tests too, and a tester evaluates.
+                class.name.contains("Test") && has_tests
+                    || class.bases.iter().any(|base| base.ends_with("TestCase") || base.ends_with("Test"))
+            }
+            None => {
+                declared.name.starts_with("test_") && declared.parameters.iter_non_variadic_params().next().is_none()
+            }
+        }
     })
 }
 

@@ -56,7 +56,8 @@ impl<'a> Interpreter<'a> {
     /// The loss in `loss_fn(out, y).backward()`, whatever computes it.
     pub(super) fn proven_loss(&self, owner: &Value, expression: &Expr) -> Value {
         match owner {
-            Value::Unknown(provenance) if expression.is_call_expr() && self.gradients == Gradients::On => {
+            // `out.sum()` may belong to a pass elsewhere.
+            Value::Unknown(provenance) if takes_arguments(expression) && self.gradients == Gradients::On => {
                 let own = Some(Rc::new(Provenance {
                     forwards: vec![expression.range().start().to_u32()],
                     keeps: Vec::new(),
@@ -108,4 +109,8 @@ impl<'a> Interpreter<'a> {
         }
         Some(())
     }
+}
+
+fn takes_arguments(expression: &Expr) -> bool {
+    matches!(expression, Expr::Call(call) if !call.arguments.is_empty())
 }
