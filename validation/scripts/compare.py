@@ -93,6 +93,7 @@ def main():
     parser.add_argument("--reuse", action="store_true", help="answer from the recordings that are there instead of running scripts again")
     parser.add_argument("--measured", type=pathlib.Path, default=table.HERE / "measured.jsonl", help="what measure.py wrote")
     parser.add_argument("--answers", type=pathlib.Path, default=table.HERE / "answers.jsonl", help="the answers")
+    parser.add_argument("--first", type=pathlib.Path, default=table.HERE / "blind-answers.jsonl", help="the blind scripts' answers before they were measured")
     parser.add_argument("--table", type=pathlib.Path, help="the page to write")
     parser.add_argument("--check", action="store_true", help="fail if the page differs instead of writing it")
     parser.add_argument("--jobs", type=int, default=2, help="scripts at a time (2)")
@@ -108,7 +109,7 @@ def main():
             options.recordings = options.recordings.resolve()
             options.recordings.mkdir(parents=True, exist_ok=True)
         predict_all(options)
-    page = accuracy.page(accuracy.rows(options.measured), accuracy.rows(options.answers))
+    page = accuracy.page(accuracy.rows(options.measured), accuracy.rows(options.answers), accuracy.rows(options.first))
     if options.table and options.check:
         if options.table.read_text() != page:
             sys.exit(f"{options.table}: differs from measured.jsonl and answers.jsonl; run compare.py --table {options.table}")

@@ -2,9 +2,12 @@
 
 import dataclasses
 import pathlib
+import tarfile
 import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
+# Scripts of our own that were predicted before they were measured.
+BLIND = HERE / "blind.tar.xz"
 
 
 @dataclasses.dataclass
@@ -28,6 +31,11 @@ class Script:
         return self.name.startswith("drawn/")
 
     @property
+    def is_blind(self):
+        """Whether it is of the list of our own that was predicted before it was measured."""
+        return self.name.startswith("blind/")
+
+    @property
     def source(self):
         """Where the script comes from, in words."""
         return "own" if self.repository is None else self.repository
@@ -47,7 +55,7 @@ def repositories():
 
 
 def scripts(only=()):
-    """The scripts of the table, then this project's own ones; `only` selects by a part of the name."""
+    """The scripts of the table, then this project's own ones, those of the archive last; `only` selects by a part of the name."""
     contents = _contents()
     found = []
     for row in contents["public"]:
@@ -57,6 +65,8 @@ def scripts(only=()):
     for path in sorted((HERE / "own").glob("*.py")):
         row = {"name": path.stem, "path": path.name, **own.get(path.stem, {})}
         found.append(_script({**row, "name": f"own/{path.stem}"}, None, None))
+    with tarfile.open(BLIND) as archive:
+        found += [_script({"name": f"blind/{pathlib.Path(name).stem}", "path": name}, None, None) for name in sorted(archive.getnames())]
     names = [script.name for script in found]
     repeated = {name for name in names if names.count(name) > 1}
     if repeated:
