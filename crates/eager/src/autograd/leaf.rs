@@ -22,7 +22,7 @@ pub struct AccumulateGrad {
     /// The number that a hook is called with.
     pub leaf: u32,
     /// The leaf itself, where nothing else may hold it: a node holds its leaf as long as the graph lives.
-    pub held: Option<Tensor>,
+    pub held: RefCell<Option<Tensor>>,
 }
 
 /// A function of a leaf's number.
@@ -74,6 +74,12 @@ impl Backward for AccumulateGrad {
     fn gradient(&self) -> Option<&Rc<RefCell<Option<Tensor>>>> {
         Some(&self.gradient)
     }
+
+    fn leaf_has_data_of(&self, data: &Tensor) {
+        if let Some(held) = self.held.borrow_mut().as_mut() {
+            *held = data.detach();
+        }
+    }
 }
 
 impl AccumulateGrad {
@@ -91,7 +97,7 @@ fn has_strides(layout: &Layout, wanted: &Layout) -> bool {
 
 /// A new [`AccumulateGrad`] node of a leaf that lives anyway, whose number hooks are called with.
 pub fn sink(gradient: Rc<RefCell<Option<Tensor>>>, layout: Rc<Layout>, leaf: u32) -> Edge {
-    accumulating(AccumulateGrad { gradient, layout, leaf, held: None })
+    accumulating(AccumulateGrad { gradient, layout, leaf, held: RefCell::default() })
 }
 
 /// A new [`AccumulateGrad`] node that holds its leaf; no hook is called for it.
@@ -102,7 +108,7 @@ pub fn sink_of(leaf: &Tensor) -> Edge {
 /// The same for a leaf that has a gradient already, or may have.
 pub fn sink_with(leaf: &Tensor, gradient: Rc<RefCell<Option<Tensor>>>) -> Edge {
     let layout = leaf.shared_layout();
-    accumulating(AccumulateGrad { gradient, layout, leaf: NO_LEAF, held: Some(leaf.clone()) })
+    accumulating(AccumulateGrad { gradient, layout, leaf: NO_LEAF, held: RefCell::new(Some(leaf.clone())) })
 }
 
 fn accumulating(backward: AccumulateGrad) -> Edge {

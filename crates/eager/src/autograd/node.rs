@@ -45,6 +45,9 @@ pub trait Backward: std::fmt::Debug {
         None
     }
 
+    /// The leaf got other memory by `leaf.data = …`: the node of a leaf holds that from now on.
+    fn leaf_has_data_of(&self, _data: &Tensor) {}
+
     /// Whether it returns gradients of inputs that want none, as functions of C++ extensions do. PyTorch's own functions drop them with
     /// their variables.
     fn returns_unwanted(&self) -> bool {

@@ -15,14 +15,14 @@ mod script;
 mod unknown;
 mod written;
 
-use std::collections::BTreeMap;
-use std::rc::Rc;
+use std::collections::{BTreeMap, BTreeSet};
+use std::rc::{Rc, Weak};
 
 use vramfit_graph::bind::{Bound, BoundCall, BoundStep};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Origin, TensorId};
 
-use crate::autograd::{Body, Context, Edge, Frame, Tensor};
+use crate::autograd::{Body, Context, Frame, Node, Tensor};
 use crate::memory::Category;
 use crate::operators::{Call, Effect, copied_to_host, made_leaf};
 
@@ -52,8 +52,10 @@ pub struct Forward<'a> {
     pub tensors: Vec<Option<Tensor>>,
     /// Operators without a rule that the pass has called.
     pub missing: Missing,
-    /// The new edges of bases that were written through a view, by storage.
-    written_bases: BTreeMap<u32, Edge>,
+    /// The new nodes of bases that were written through a view, by storage. Whatever has such a base in its graph holds its node.
+    written_bases: BTreeMap<u32, Weak<Node>>,
+    /// The results that are views of memory that has no other name.
+    hidden_views: BTreeSet<TensorId>,
     /// Where the phases of a recorded script ended.
     pub phase_ends: Vec<PhaseEnd>,
     /// Hooks on the model's modules.
@@ -82,6 +84,7 @@ impl<'a> Forward<'a> {
             tensors,
             missing: Missing::new(),
             written_bases: BTreeMap::new(),
+            hidden_views: BTreeSet::new(),
             phase_ends: Vec::new(),
             hooks: None,
         }
@@ -287,7 +290,10 @@ impl<'a> Forward<'a> {
         for (id, result) in call.results.iter().zip(results) {
             if let Some(id) = id {
                 let before = self.tensors[id.0 as usize].take();
-                let is_into_view = is_in_place && self.bound.tensor(*id).is_view;
+                if facts.hides_base {
+                    self.hidden_views.insert(*id);
+                }
+                let is_into_view = is_in_place && (self.bound.tensor(*id).is_view || self.hidden_views.contains(id));
                 let written =
                     before.as_ref().filter(|before| is_into_view && !is_same_edge(before.edge(), result.edge()));
                 let written = written.map(|before| before.edge().cloned());

@@ -1,6 +1,6 @@
 //! Writes through views: the base and the view get new edges.
 
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use vramfit_graph::bind::BoundStep;
 use vramfit_graph::model::TensorId;
@@ -14,18 +14,25 @@ impl Forward<'_> {
     pub(super) fn write_into_base(&mut self, context: &mut Context, id: TensorId, before: Option<Edge>) {
         let written = self.tensors[id.0 as usize].take();
         let Some((view, edge)) = written.and_then(|view| view.edge().cloned().map(|edge| (view, edge))) else { return };
+        if self.hidden_views.contains(&id) {
+            let hidden = before.and_then(|edge| edge.node.next.first()?.clone());
+            let base = view.detach().with_edge(hidden);
+            let base = base.detach().with_edge(Some(copied_slices(context, &base, view.layout(), edge)));
+            self.tensors[id.0 as usize] = Some(seen_again(context, &base, &view));
+            return;
+        }
         let storage = self.bound.tensor(id).storage;
         let (root, links) = self.base_of(id);
         let live = self.tensors[root].take();
         let is_live = live.is_some();
         let base = live.unwrap_or_else(|| {
-            let known = self.written_bases.get(&storage).cloned();
+            let known = self.written_bases.get(&storage).and_then(Weak::upgrade).map(|node| Edge { node, output: 0 });
             let edge = known.or_else(|| (0..links).try_fold(before?, |edge, _| edge.node.next.first()?.clone()));
             view.unsafe_view(crate::operators::layout_of(&self.bound.tensors[root])).with_edge(edge)
         });
         let base = {
             let edge = copied_slices(context, &base, view.layout(), edge);
-            self.written_bases.insert(storage, edge.clone());
+            self.written_bases.insert(storage, Rc::downgrade(&edge.node));
             base.detach().with_edge(Some(edge))
         };
         self.tensors[id.0 as usize] = Some(seen_again(context, &base, &view));

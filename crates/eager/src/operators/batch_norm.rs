@@ -38,7 +38,10 @@ pub(super) const OPERATORS: &[Operator] = &[
             ..FAMILY
         },
     ),
-    Operator::new(&["aten.instance_norm.default"], Facts { memory: Modelled(instance_norm), ..FAMILY }),
+    Operator::new(
+        &["aten.instance_norm.default"],
+        Facts { memory: Modelled(instance_norm), hides_base: true, ..FAMILY },
+    ),
     Operator::new(
         &[
             "aten.batch_norm_elemt.default",
@@ -193,20 +196,39 @@ impl BatchNorm {
         smallvec![Some(result), weight, bias]
     }
 
+    /// The gradients of the input, the weight and the bias that are wanted.
+    fn gradients(&self, context: &mut Context, wants: [bool; 3], gradient: &Tensor, input: &Tensor) -> Gradients {
+        if self.backend == Backend::Cudnn && self.is_training {
+            return self.cudnn(context, gradient, input);
+        }
+        if self.reduces(wants) && wants[0] && !is_channels_last(input.layout()) {
+            return self.fused(context, wants, gradient, input);
+        }
+        self.apart(context, wants, gradient, input)
+    }
+
+    /// Whether sums over the batch are needed.
+    fn reduces(&self, wants: [bool; 3]) -> bool {
+        self.is_training || wants[1] || wants[2]
+    }
+
     /// Sums first, then the input's gradient.
-    fn apart(&self, context: &mut Context, node: &Node, gradient: &Tensor, input: &Tensor) -> Gradients {
+    fn apart(&self, context: &mut Context, wants: [bool; 3], gradient: &Tensor, input: &Tensor) -> Gradients {
         let channels = input.shape()[1];
         let statistics = accumulator_dtype(input.dtype());
-        let sums = (self.is_training || node.wants(1) || node.wants(2)).then(|| {
+        // cuDNN's evaluation saves no statistics: the inverse deviation is computed from the running variance again.
+        let deviation = (self.backend == Backend::Cudnn && !self.is_training)
+            .then(|| context.empty_contiguous(statistics, &[channels]));
+        let sums = self.reduces(wants).then(|| {
             let sums = pair(context, statistics, channels);
-            let weight = self.parameter(context, node.wants(1));
-            let bias = self.parameter(context, node.wants(2));
+            let weight = self.parameter(context, wants[1]);
+            let bias = self.parameter(context, wants[2]);
             if is_channels_last(gradient.layout()) {
                 staging(context, input, channels, 2);
             }
             (sums, weight, bias)
         });
-        let result = node.wants(0).then(|| context.empty(input.like(gradient.dtype())));
+        let result = wants[0].then(|| context.empty(input.like(gradient.dtype())));
         let (weight, bias) = match sums {
             Some(([first, second], weight, bias)) => {
                 drop(second);
@@ -215,11 +237,12 @@ impl BatchNorm {
             }
             None => (None, None),
         };
+        drop(deviation);
         smallvec![result, weight, bias]
     }
 
     /// One kernel for everything, on the input seen as batch, channels and the rest.
-    fn fused(&self, context: &mut Context, node: &Node, gradient: &Tensor, input: &Tensor) -> Gradients {
+    fn fused(&self, context: &mut Context, wants: [bool; 3], gradient: &Tensor, input: &Tensor) -> Gradients {
         let (batch, channels) = (input.shape()[0], input.shape()[1]);
         let shape = [batch, channels, input.layout().elements() / (batch * channels).max(1)];
         let incoming = match view_strides(gradient.layout(), &shape) {
@@ -227,8 +250,8 @@ impl BatchNorm {
             None => context.contiguous(gradient),
         };
         let result = context.empty_contiguous(gradient.dtype(), input.shape());
-        let weight = self.parameter(context, node.wants(1));
-        let bias = self.parameter(context, node.wants(2));
+        let weight = self.parameter(context, wants[1]);
+        let bias = self.parameter(context, wants[2]);
         drop(incoming);
         smallvec![Some(result), weight, bias]
     }
@@ -237,15 +260,27 @@ impl BatchNorm {
 impl Backward for BatchNorm {
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None, None, None] };
-        let input = node.saved(0);
-        if self.backend == Backend::Cudnn && self.is_training {
-            return self.cudnn(context, &gradient, &input);
-        }
-        if node.wants(0) && !is_channels_last(input.layout()) {
-            return self.fused(context, node, &gradient, &input);
-        }
-        self.apart(context, node, &gradient, &input)
+        self.gradients(context, [0, 1, 2].map(|index| node.wants(index)), &gradient, &node.saved(0))
     }
+}
+
+/// What `native_batch_norm_backward` makes.
+pub(super) fn gradients(context: &mut Context, call: &Call<'_>) -> Result<Gradients, Unmodelled> {
+    let (gradient, input, weight) = (call.tensor(0)?, call.tensor(1)?, call.optional_tensor(2));
+    // A weight comes with a bias, which its gradients do not need.
+    let arguments = Arguments {
+        weight,
+        bias: weight,
+        running: [call.optional_tensor(3), call.optional_tensor(4)],
+        is_training: call.bool(7)?,
+        is_cudnn_enabled: true,
+    };
+    let backward = BatchNorm {
+        backend: arguments.backend(input),
+        is_training: arguments.is_training,
+        weight: weight.map(Tensor::shared_layout),
+    };
+    Ok(backward.gradients(context, call.mask(9)?, gradient, input))
 }
 
 fn batch_norm(context: &mut Context, call: &Call<'_>) -> Outcome {

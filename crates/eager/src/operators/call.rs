@@ -96,6 +96,15 @@ impl Call<'_> {
         }
     }
 
+    /// Which of three results argument `index` asks for.
+    pub fn mask(&self, index: usize) -> Result<[bool; 3], Unmodelled> {
+        let Some(Value::List(values)) = self.arguments.get(index) else { return Err(Unmodelled) };
+        match values.as_slice() {
+            [Value::Bool(first), Value::Bool(second), Value::Bool(third)] => Ok([*first, *second, *third]),
+            _ => Err(Unmodelled),
+        }
+    }
+
     /// The number that is argument `index`, whole or real.
     pub fn float(&self, index: usize) -> Result<f64, Unmodelled> {
         match self.arguments.get(index) {

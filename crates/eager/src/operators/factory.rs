@@ -1,12 +1,14 @@
 //! Tensors made from nothing, and writing into tensors.
 
 use smallvec::smallvec;
+use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
 use super::call::{Call, Outcome};
 use super::facts::*;
 use super::pointwise::rebased;
 use crate::autograd::{Backward, Context, Edge, Gradients, Node, Tensor};
+use crate::kernels::reduce::Reduction;
 
 /// What the family's operators have in common.
 const FAMILY: Facts = Facts::of_family(
@@ -102,7 +104,11 @@ pub(super) const OPERATORS: &[Operator] = &[
         Facts { memory: Modelled(|context, call| window(context, call, call.bool(1)?)), time: Time::ASSUMED, ..FAMILY },
     ),
     Operator::new(
-        &["aten.new_empty.default"],
+        &["aten.normal.Tensor_Tensor"],
+        Facts { memory: Modelled(normal_of_each), time: Time::ASSUMED, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.new_empty.default", "aten.new_empty_strided.default"],
         Facts {
             memory: Modelled(made),
             launch: Launch::Nothing,
@@ -175,6 +181,22 @@ pub(super) const OPERATORS: &[Operator] = &[
 
 fn made(context: &mut Context, call: &Call<'_>) -> Outcome {
     Ok(smallvec![context.empty(call.result(0)?)])
+}
+
+/// Normal numbers with a mean and a deviation each. That no deviation is negative is checked before and after the result is made.
+fn normal_of_each(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let (mean, deviation) = (call.tensor(0)?, call.tensor(1)?);
+    let check = |context: &mut Context| {
+        let reduction = Reduction::comparing(deviation.dtype());
+        let least = context.reduce(deviation, &[], false, deviation.dtype(), reduction);
+        let is_right = context.empty_contiguous(Dtype::Bool, &[]);
+        drop(is_right);
+        drop(least);
+    };
+    check(context);
+    let result = context.empty_contiguous(mean.dtype(), &call.result(0)?.shape);
+    check(context);
+    Ok(smallvec![result])
 }
 
 /// A periodic window is made with one more element, which is cut off.

@@ -47,7 +47,16 @@ fn set_data(context: &mut Context, call: &Call<'_>) -> Outcome {
         return Ok(smallvec![data.detach()]);
     }
     let before = call.optional_tensor(0).and_then(|tensor| tensor.edge());
-    let gradient = before.and_then(|edge| edge.node.backward.gradient()).cloned().unwrap_or_default();
+    let Some(edge) = before.filter(|edge| edge.node.backward.gradient().is_some()) else {
+        return Ok(smallvec![leaf_with(data, Default::default())]);
+    };
+    // A graph that the tensor is part of holds the tensor, and with it no longer the memory that it had.
+    edge.node.backward.leaf_has_data_of(data);
+    let has_shape = call.optional_tensor(0).is_some_and(|tensor| tensor.layout() == data.layout());
+    if has_shape {
+        return Ok(smallvec![data.detach().with_edge(Some(edge.clone()))]);
+    }
+    let gradient = edge.node.backward.gradient().cloned().unwrap_or_default();
     Ok(smallvec![leaf_with(data, gradient)])
 }
 

@@ -2,7 +2,6 @@
 //! (`_convolution_double_backward` in `Convolution.cpp`).
 
 use smallvec::smallvec;
-use vramfit_graph::bind::Value;
 use vramfit_graph::dims::Dims;
 
 use super::geometry::{Backend, Geometry};
@@ -16,7 +15,7 @@ pub(super) fn convolution_backward(context: &mut Context, call: &Call<'_>) -> Ou
     let geometry = Geometry::of_backward(call)?;
     let rank = input.shape().len();
     let geometry = if rank == 3 { geometry.into_image() } else { geometry };
-    let wanted = mask(call)?;
+    let wanted = call.mask(10)?;
     let incoming = as_image(gradient);
     let (image, kernel) = (input_image(context, input), as_image(weight));
     if geometry.backend(image.layout(), kernel.layout()) != Backend::Cudnn {
@@ -40,15 +39,6 @@ pub(super) fn convolution_backward(context: &mut Context, call: &Call<'_>) -> Ou
         None => Tensor::on_host(gradient.shared_layout()),
     });
     Ok(outputs.collect())
-}
-
-fn mask(call: &Call<'_>) -> Result<[bool; 3], Unmodelled> {
-    let Some(Value::List(values)) = call.arguments.get(10) else { return Err(Unmodelled) };
-    let is_wanted = |index: usize| match values.get(index) {
-        Some(Value::Bool(is_wanted)) => Ok(*is_wanted),
-        _ => Err(Unmodelled),
-    };
-    Ok([is_wanted(0)?, is_wanted(1)?, is_wanted(2)?])
 }
 
 /// Saved: the gradient, the input and the weight, which are its inputs too. What comes in are gradients of the three results.

@@ -82,6 +82,8 @@ pub struct Facts {
     pub effect: Effect,
     /// Whether it copies its first argument, also to the host.
     pub is_copy: bool,
+    /// Whether its result is a view of memory that has no other name, so that a write into it is one into its base.
+    pub hides_base: bool,
     /// The module whose `inplace` attribute turns it into its in-place form.
     pub activation: Option<Activation>,
     /// Whether its result may be overwritten by an activation in place.
@@ -119,6 +121,7 @@ impl Facts {
             autocast,
             effect: Effect::ReadsOnly,
             is_copy: false,
+            hides_base: false,
             activation: None,
             overwrite: Overwrite::NotShown,
             greatest: Greatest::Unknown,

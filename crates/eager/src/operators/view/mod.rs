@@ -113,7 +113,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         Facts { memory: Modelled(permuted::swap_last), view_dispatch: "transpose", greatest: Greatest::Same, ..FAMILY },
     ),
     Operator::new(
-        &["aten.numpy_T.default", "aten.mT.default", "aten.adjoint.default"],
+        &["aten.numpy_T.default", "aten.mT.default", "aten.adjoint.default", "aten.matrix_H.default"],
         Facts { memory: Modelled(permuted::swap_last), time: Time::ASSUMED, ..FAMILY },
     ),
     Operator::new(
@@ -191,6 +191,10 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.diagonal.default"],
         Facts { memory: Modelled(part::diagonal), time: Time::ASSUMED, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.diagonal_copy.default"],
+        Facts { memory: Modelled(part::diagonal_copy), time: Time::ASSUMED, ..FAMILY },
     ),
     Operator::new(
         &["aten.diag_embed.default"],

@@ -88,6 +88,13 @@ pub(super) fn diagonal(context: &mut Context, call: &Call<'_>) -> Outcome {
     finish(context, source, result, Part(source.shape().into()))
 }
 
+/// The elements of a diagonal as a tensor of their own.
+pub(super) fn diagonal_copy(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let result = context.empty_contiguous(source.dtype(), &call.result(0)?.shape);
+    finish(context, source, result, Part(source.shape().into()))
+}
+
 /// Zeros with the elements on a diagonal: the gradient is a view of that diagonal.
 pub(super) fn diag_embed(context: &mut Context, call: &Call<'_>) -> Outcome {
     #[derive(Debug)]

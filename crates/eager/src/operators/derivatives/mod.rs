@@ -1,6 +1,9 @@
 //! The operators that autograd's formulas call, as a backward pass with `create_graph` records them, and their own gradients
 //! (`derivatives.yaml`).
 
+mod batch_norm;
+mod pieces;
+
 use smallvec::smallvec;
 use vramfit_graph::format::Format;
 
@@ -43,6 +46,18 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.max_pool2d_with_indices_backward.default"],
         Facts { memory: Modelled(of_max_pool), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.native_batch_norm_backward.default"],
+        Facts { memory: Modelled(batch_norm::of_batch_norm), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.slice_backward.default"],
+        Facts { memory: Modelled(pieces::of_slice), keeps: Keeps::Nothing, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.upsample_bilinear2d_backward.default", "aten.upsample_nearest2d_backward.default"],
+        Facts { memory: Modelled(pieces::of_resize), keeps: Keeps::Nothing, ..FAMILY },
     ),
 ];
 
