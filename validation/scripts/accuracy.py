@@ -15,7 +15,7 @@ Those called `drawn` were drawn at random (`validation/scripts/draw.py`) and pre
 One of them, timm-resnetblur50, had no answer at first: a fault that UNet's trace had shown was mended before it was answered.
 
 Those called `blind` are 50 short scripts of our own (`validation/scripts/blind.tar.xz`), written in one go and predicted before they were
-measured. The table `As predicted` has what came out then.
+measured. The table `As predicted` has what came out then; after that causes were read from the traces and mended, and all were asked again.
 """
 
 
