@@ -9,8 +9,6 @@ A number has seven bits a byte, the lowest first; the highest bit of each byte s
 
 import zlib
 
-RECORDS_PER_BLOCK = 64
-
 
 def number(value):
     found = bytearray()
@@ -53,10 +51,10 @@ def deflated(data):
     return compressor.compress(data) + compressor.flush()
 
 
-def packed(records):
-    """The bytes of `{key: rest of the record}`."""
+def packed(records, in_block):
+    """The bytes of `{key: rest of the record}`, with so many records in a block: more take less room, fewer take less time to look up."""
     ordered = sorted(records.items())
-    groups = [ordered[first : first + RECORDS_PER_BLOCK] for first in range(0, len(ordered), RECORDS_PER_BLOCK)]
+    groups = [ordered[first : first + in_block] for first in range(0, len(ordered), in_block)]
     inflated = [b"".join(number(len(key + rest)) + key + rest for key, rest in group) for group in groups]
     blocks = [deflated(block) for block in inflated]
     index = number(len(blocks))

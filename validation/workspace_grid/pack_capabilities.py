@@ -27,6 +27,7 @@ from capabilities import BATCHES, CAPABILITIES
 from pack_series import key_of
 
 TARGET = tables.DATA / "cudnn-capabilities.bin"
+LAYERS_PER_BLOCK = 64
 
 
 def ending(workspaces, place, line):
@@ -104,7 +105,7 @@ def packed(answers):
         records = dict(zip(answers, pool.map(body, answers.values(), 64)))
     capabilities = number(len(CAPABILITIES)) + bytes(part for capability in CAPABILITIES for part in capability)
     batches = number(len(BATCHES)) + b"".join(map(number, BATCHES))
-    return capabilities + batches + blocks.packed(records)
+    return capabilities + batches + blocks.packed(records, LAYERS_PER_BLOCK)
 
 
 def read_series(reader):

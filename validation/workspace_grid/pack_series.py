@@ -24,6 +24,7 @@ from shapes import TYPES
 
 TARGET = tables.DATA / "cudnn-series.bin"
 STRIDES = (1, 2, 4, 8)
+LAYERS_PER_BLOCK = 16
 
 
 def as_two(row):
@@ -140,7 +141,7 @@ def bodies_of(layers):
 
 
 def write(layers):
-    TARGET.write_bytes(tables.with_header(tables.SERIES, blocks.packed(bodies_of(layers))))
+    TARGET.write_bytes(tables.with_header(tables.SERIES, blocks.packed(bodies_of(layers), LAYERS_PER_BLOCK)))
     batches = last_batches()
     print(len(batches), "layers,", sum(batches.values()), "shapes,", TARGET.stat().st_size, "bytes")
 
@@ -188,7 +189,7 @@ def check(layers):
 
 
 def check_packing():
-    packed = tables.with_header(tables.SERIES, blocks.packed(bodies_of(unpacked())))
+    packed = tables.with_header(tables.SERIES, blocks.packed(bodies_of(unpacked()), LAYERS_PER_BLOCK))
     if packed != TARGET.read_bytes():
         raise SystemExit("packing the table's own numbers again gives other bytes")
     print("packing the table's own numbers again gives the same bytes")
