@@ -112,3 +112,22 @@ def test_loaders_shuffle_and_change_items_as_with_a_gpu(agrees: Any, workers: in
             look("main process")
             shown.append((random.randrange(999), numpy.random.randint(999)))
     """)
+
+
+def test_workers_collate_large_tensors_whose_values_are_not_computed(tmp_path: Any, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent("""
+        import torch
+        from torch.utils.data import DataLoader, TensorDataset
+        seen = []
+        class Items(TensorDataset):
+            def __getitem__(self, index):
+                seen.append(torch.utils.data.get_worker_info().id)
+                return super().__getitem__(index)
+        net = torch.nn.Linear(3 * 64 * 64, 10).cuda()
+        for images, labels in DataLoader(Items(torch.randn(512, 3 * 64 * 64), torch.zeros(512)), batch_size=128, num_workers=2):
+            net(images.cuda()).sum().backward()
+        assert seen == [number for number in (0, 1, 0, 1) for _ in range(128)], seen
+    """))
+    record(str(script), [], Gpu("NVIDIA H200", (9, 0), 150 << 30, 132), Limits(None, False))

@@ -81,7 +81,11 @@ def install(patches: Patches, recorder: ScriptRecorder) -> None:
         original_begin(iterator, loader)
         # Workers that make the items of a stream have a copy of it each, which is not followed.
         count = 0 if loader._dataset_kind == _DatasetKind.Iterable else getattr(loader, "_vramfit_workers", 0)
-        iterator._vramfit_numbers = WorkerNumbers(count, iterator._base_seed, loader.worker_init_fn, loader.dataset) if count else None
+        numbers = WorkerNumbers(count, iterator._base_seed, loader.worker_init_fn, loader.dataset) if count else None
+        iterator._vramfit_numbers = numbers
+        if numbers is not None:
+            fetcher = iterator._dataset_fetcher
+            fetcher.collate_fn = numbers.collating(fetcher.collate_fn)
 
     patches.set(DataLoader, "__init__", init)
     patches.set(_SingleProcessDataLoaderIter, "__init__", begin)

@@ -123,6 +123,18 @@ class WorkerNumbers:
             workers._worker_info = info
             _set_states(before)
 
+    def collating(self, collate: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        """The same without a worker: in one, PyTorch collates into shared memory, which tensors without values do not have."""
+
+        def collated(items: Any) -> Any:
+            info, workers._worker_info = workers._worker_info, None
+            try:
+                return collate(items)
+            finally:
+                workers._worker_info = info
+
+        return collated
+
     def _seed_worker(self, number: int) -> None:
         """As PyTorch begins a worker."""
         seed = self._seed + number
