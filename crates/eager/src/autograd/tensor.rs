@@ -37,33 +37,26 @@ pub type LeafGradient = Rc<RefCell<Option<Tensor>>>;
 pub struct Tensor(Rc<TensorBody>);
 
 impl Tensor {
+    /// A tensor outside the graph.
+    fn new(storage: Option<Rc<Storage>>, layout: impl Into<Rc<Layout>>) -> Tensor {
+        Tensor(Rc::new(TensorBody { edge: None, storage, layout: layout.into(), base: None, frozen_gradient: None }))
+    }
+
     /// Allocates a new tensor.
     pub fn empty(memory: &SharedMemory, layout: impl Into<Rc<Layout>>) -> Tensor {
         let layout = layout.into();
         let storage = Storage::new(memory, layout.bytes());
-        Tensor(Rc::new(TensorBody { storage: Some(storage), layout, edge: None, base: None, frozen_gradient: None }))
+        Tensor::new(Some(storage), layout)
     }
 
     /// A tensor on a storage that exists.
     pub fn on_storage(storage: Rc<Storage>, layout: impl Into<Rc<Layout>>) -> Tensor {
-        Tensor(Rc::new(TensorBody {
-            storage: Some(storage),
-            layout: layout.into(),
-            edge: None,
-            base: None,
-            frozen_gradient: None,
-        }))
+        Tensor::new(Some(storage), layout)
     }
 
     /// A tensor on the host.
     pub fn on_host(layout: impl Into<Rc<Layout>>) -> Tensor {
-        Tensor(Rc::new(TensorBody {
-            storage: None,
-            layout: layout.into(),
-            edge: None,
-            base: None,
-            frozen_gradient: None,
-        }))
+        Tensor::new(None, layout)
     }
 
     /// A view that autograd tracks: another tensor on the same storage, which holds its base.
@@ -74,13 +67,7 @@ impl Tensor {
 
     /// Another tensor on the same storage that autograd does not track as a view, as `_unsafe_view` makes.
     pub fn unsafe_view(&self, layout: impl Into<Rc<Layout>>) -> Tensor {
-        Tensor(Rc::new(TensorBody {
-            storage: self.storage_of_view(),
-            layout: layout.into(),
-            edge: None,
-            base: None,
-            frozen_gradient: None,
-        }))
+        Tensor::new(self.storage_of_view(), layout)
     }
 
     fn storage_of_view(&self) -> Option<Rc<Storage>> {
@@ -94,15 +81,9 @@ impl Tensor {
 
     /// The leaf after `requires_grad_(False)`: outside the graph, with the `.grad` it had.
     pub fn frozen(&self) -> Tensor {
-        let storage = self.storage_of_view();
-        let body = TensorBody {
-            storage,
-            layout: self.shared_layout(),
-            edge: None,
-            base: None,
-            frozen_gradient: self.leaf_gradient(),
-        };
-        Tensor(Rc::new(body))
+        let (storage, layout) = (self.storage_of_view(), self.shared_layout());
+        let frozen_gradient = self.leaf_gradient();
+        Tensor(Rc::new(TensorBody { edge: None, storage, layout, base: None, frozen_gradient }))
     }
 
     /// The `.grad` of a leaf; `None` for other tensors.
