@@ -3,6 +3,9 @@
     python3 validation/lint/accuracy.py judged/first.tsv
     python3 validation/lint/accuracy.py judged/first.tsv --vramfit target/release/vramfit --checkouts FOLDER
 
+`--at-most 4` also counts precision with at most four findings of each rule in a repository: a larger group counts as four findings,
+with the share of right ones that it has. Intervals are Wilson's, of 95 %.
+
 The second form runs lint on checkouts of the repositories (`FOLDER/owner+name`, at the commits of the table) and compares: which
 judged lines it still reports, and what it reports that nobody has judged yet.
 
@@ -18,6 +21,7 @@ An empty repository or file is that of the row above.
 import argparse
 import collections
 import json
+import math
 import pathlib
 import subprocess
 import sys
@@ -43,7 +47,36 @@ def percent(part, whole):
     return f"{100 * part / whole:.1f} %" if whole else "-"
 
 
-def summary(path):
+def interval(part, whole):
+    """Wilson's interval of 95 % for a share, as text."""
+    if not whole:
+        return "-"
+    z = 1.959964
+    centre = (part + z * z / 2) / (whole + z * z)
+    half = z * math.sqrt(part * (whole - part) / whole + z * z / 4) / (whole + z * z)
+    return f"{100 * (centre - half):.1f} to {100 * (centre + half):.1f} %"
+
+
+def share(name, part, whole):
+    counted = f"{part:g} of {whole:g}" if part == int(part) else f"{part:.1f} of {whole:g}"
+    return f"{name} {percent(part, whole)} ({counted}; {interval(part, whole)})"
+
+
+def limited(judged, at_most):
+    """Right findings and all of them, where a group of one repository and rule counts as at most so many."""
+    groups = collections.defaultdict(collections.Counter)
+    for repository, _, _, code, verdict in judged:
+        if verdict != "missed":
+            groups[repository, code][verdict] += 1
+    right = whole = 0
+    for count in groups.values():
+        size = count["right"] + count["wrong"]
+        right += count["right"] * min(size, at_most) / size
+        whole += min(size, at_most)
+    return right, whole
+
+
+def summary(path, at_most):
     verdicts, read, judged, repositories = collections.defaultdict(collections.Counter), set(), [], 0
     for kind, repository, *rest in rows(path):
         if kind == "repository":
@@ -70,9 +103,11 @@ def summary(path):
         print(f"| {code} | {found} | {count['right']} | {count['wrong']} | {of_read['right']} | {of_read['missed']} |")
     found = total["right"] + total["wrong"]
     print(f"| all | {found} | {total['right']} | {total['wrong']} | {total_read['right']} | {total_read['missed']} |")
-    print(f"\nprecision {percent(total['right'], found)} ({total['right']} of {found}), ", end="")
     there = total_read["right"] + total_read["missed"]
-    print(f"recall {percent(total_read['right'], there)} ({total_read['right']} of {there})")
+    print("\n" + share("precision", total["right"], found))
+    print(share("recall", total_read["right"], there))
+    if at_most:
+        print(share(f"precision with at most {at_most} findings of a rule in a repository", *limited(judged, at_most)))
 
 
 def compare(path, vramfit, checkouts):
@@ -108,13 +143,16 @@ def main():
     parser.add_argument("table", help="a table of verdicts")
     parser.add_argument("--vramfit", help="the program to compare with the verdicts")
     parser.add_argument("--checkouts", type=pathlib.Path, help="the folder with the repositories")
+    parser.add_argument("--at-most", type=int, help="also count at most so many findings of each rule in a repository")
     arguments = parser.parse_args()
+    if arguments.at_most is not None and arguments.at_most < 1:
+        parser.error(f"--at-most needs a number of at least 1, found {arguments.at_most}")
     if (arguments.vramfit is None) != (arguments.checkouts is None):
         parser.error("--vramfit and --checkouts go together")
     if arguments.vramfit:
         compare(arguments.table, arguments.vramfit, arguments.checkouts)
     else:
-        summary(arguments.table)
+        summary(arguments.table, arguments.at_most)
 
 
 if __name__ == "__main__":
