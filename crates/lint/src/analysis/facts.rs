@@ -176,6 +176,9 @@ pub struct FileFacts<'a> {
     pub consumed: Vec<u32>,
     /// Offsets of calls whose results are returned, stored or passed on, so that code elsewhere may use them.
     pub escaped: HashSet<u32>,
+    /// Offsets of calls whose results become NumPy arrays as they are, which fails for a tensor with a graph: callers switch
+    /// gradients off.
+    pub without_graph: HashSet<u32>,
     /// Networks that the file makes, by access path.
     pub built: HashSet<String>,
 }

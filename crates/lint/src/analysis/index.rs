@@ -3,7 +3,7 @@
 mod collector;
 
 use ruff_python_ast::visitor::Visitor;
-use ruff_python_ast::{Decorator, Parameters, Stmt};
+use ruff_python_ast::{Decorator, Expr, Parameters, Stmt};
 use ruff_text_size::{TextRange, TextSize};
 use rustc_hash::{FxHashMap as HashMap, FxHashSet as HashSet};
 
@@ -216,6 +216,12 @@ impl<'a> Index<'a> {
                 || has_hooks()
                 || has_data()
                 || moves_sets())
+    }
+
+    /// The value of a number, or of a name that is only ever assigned one.
+    pub fn number(&self, expression: &Expr) -> Option<f64> {
+        let constant = || names::access_path(expression).and_then(|path| self.constants.get(&path).copied());
+        number(expression).or_else(constant)
     }
 
     /// The full name of a dotted name, by the imports.

@@ -204,8 +204,8 @@ pub enum Value {
     Dataset(Role),
     /// A probability distribution, by its parameters.
     Distribution(Tensor),
-    /// A checkpoint, by the offset of its `torch.load`.
-    Checkpoint(u32),
+    /// A checkpoint, by the offsets of the `torch.load` that it may be from.
+    Checkpoint(Rc<[u32]>),
     /// A function of the file.
     Function(FunctionId),
     /// A class of the file.
@@ -250,9 +250,9 @@ impl Value {
     }
 
     /// The checkpoint that it is, or that its items are from.
-    pub fn checkpoint(&self) -> Option<u32> {
+    pub fn checkpoint(&self) -> Option<Rc<[u32]>> {
         match self {
-            Value::Checkpoint(from) => Some(*from),
+            Value::Checkpoint(from) => Some(from.clone()),
             Value::List(item, _) => item.checkpoint(),
             Value::Tuple(items) => items.iter().find_map(Value::checkpoint),
             _ => None,
@@ -288,11 +288,15 @@ impl Value {
             (Value::Module(one), Value::Module(_)) => Value::Module(one.clone()),
             (Value::Optimizer(one), Value::Optimizer(_)) => Value::Optimizer(one.clone()),
             (Value::Bool(_), Value::Bool(_)) => Value::Plain,
-            // The whole of a checkpoint, or a selection of its items.
-            (one, two) if one.checkpoint().is_some() && one.checkpoint() == two.checkpoint() => {
-                one.checkpoint().map_or(Value::UNKNOWN, Value::Checkpoint)
-            }
-            (one, two) => Value::Unknown(merge(&one.provenance(), &two.provenance())),
+            // The whole of a checkpoint or a selection of its items, or what one of two branches loads.
+            (one, two) => match (one.checkpoint(), two.checkpoint()) {
+                (Some(one), Some(two)) => {
+                    let mut all = one.to_vec();
+                    all.extend(two.iter().filter(|from| !one.contains(from)));
+                    Value::Checkpoint(all.into())
+                }
+                _ => Value::Unknown(merge(&one.provenance(), &two.provenance())),
+            },
         }
     }
 }

@@ -4,13 +4,14 @@ use ruff_python_ast::{BoolOp, CmpOp, Expr, ExprCompare, Stmt};
 use ruff_text_size::{Ranged, TextRange};
 
 use crate::analysis::device::Device;
-use crate::analysis::facts::{Event, EventKind, FileFacts, Gradients, Iterates, Keeping, LoopId, Repeats, ScopeId};
-use crate::analysis::index::ClassKind;
-use crate::analysis::names::{self, Role};
+use crate::analysis::facts::{Event, EventKind, FileFacts, Iterates, Keeping, LoopId, Repeats, ScopeId};
+use crate::analysis::names;
 use crate::analysis::value::{Bound, Certainty, Tensor};
 use crate::recorded::Subject;
 
+use super::kept_loop::{collects, evaluates, has_call};
 use super::kept_subject;
+use super::unit_test::has_mocks;
 
 /// What is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -65,6 +66,13 @@ fn look<'a>(facts: &FileFacts<'a>, events: &[Event<'a>], event: &Event<'a>, repo
     let EventKind::Keep { container, defined, value, expression, how, bound } = &event.kind else { return None };
     let at = event.statement.start().to_u32();
     let tensor = value.tensor()?;
+    let has_none = tensor
+        .provenance
+        .as_ref()
+        .is_some_and(|provenance| provenance.forwards.iter().any(|forward| facts.without_graph.contains(forward)));
+    if has_mocks(facts, event.scope) || has_none && tensor.graph == Certainty::Yes {
+        return None;
+    }
     // A replay memory is drawn from at random: what it keeps does not go into the backward pass with its graph.
     let is_consumed = facts.consumed.contains(&at)
         || *how == Keeping::Append
@@ -129,15 +137,19 @@ fn look<'a>(facts: &FileFacts<'a>, events: &[Event<'a>], event: &Event<'a>, repo
     if is_by_name && is_plain_loop && !has_graph {
         return None;
     }
-    if what == What::Detached && defined.is_some_and(|defined| is_made_for_each_step(facts, events, defined)) {
-        return None;
-    }
     // What an inner loop collects for one step of the loop around it, as the candidates of a search, stays small.
     let is_scratch = defined.is_some_and(|defined| facts.loops_around(defined).next().is_some());
     if what == What::Detached && is_scratch && is_plain_loop {
         return None;
     }
     let is_freed = trains.is_some() && is_freed(facts, events, &tensor, number);
+    let is_for_one_step = defined.is_some_and(|defined| is_made_for_each_step(facts, events, defined));
+    if (what == What::Detached || is_freed) && is_for_one_step {
+        return None;
+    }
+    if what == What::Detached && goes_through_losses(facts, events, number) {
+        return None;
+    }
     // A container that drops old items still holds the graphs of those it has, unless a backward pass has freed them.
     if *bound == Bound::Many && (!has_graph || is_freed && *how == Keeping::Append) {
         return None;
@@ -210,6 +222,17 @@ fn is_made_for_each_step(facts: &FileFacts<'_>, events: &[Event<'_>], defined: S
     })
 }
 
+/// Whether a loop runs backward through one graph again and again: it goes through the losses of one step.
+fn goes_through_losses(facts: &FileFacts<'_>, events: &[Event<'_>], number: LoopId) -> bool {
+    let mut passes =
+        events.iter().filter(|event| facts.is_in(event.scope, number)).filter_map(|event| match event.kind {
+            EventKind::Backward { retain, .. } => Some(retain),
+            _ => None,
+        });
+    let has_forward = has_call(facts, events, number);
+    passes.next() == Some(true) && passes.all(|retain| retain) && !has_forward
+}
+
 fn classify(facts: &FileFacts<'_>, tensor: &Tensor, how: Keeping, computes: bool) -> Option<What> {
     match tensor.graph {
         Certainty::Yes if tensor.is_loss => Some(What::Loss),
@@ -226,80 +249,6 @@ fn classify(facts: &FileFacts<'_>, tensor: &Tensor, how: Keeping, computes: bool
             (tensor.is_data && tensor.device == Device::Gpu).then_some(What::Batch)
         }
     }
-}
-
-/// A loop over data that does not train: an evaluation, or one that collects batches.
-fn evaluates(facts: &FileFacts<'_>, event: &Event<'_>, number: LoopId) -> bool {
-    let Iterates::Batches(role) = facts.loops[number].iterates else { return false };
-    let is_named =
-        facts.function(event.scope).is_some_and(|function| names::is_evaluation(facts.index.functions[function].name));
-    let is_module_level = facts.function(event.scope).is_none();
-    role == Role::Evaluation || is_named || event.gradients == Gradients::Off || is_module_level
-}
-
-/// A loop that brings data to the GPU and puts it through a network, whatever it iterates over: files, texts, frames. The
-/// network must be the file's own business: made here, or called where no gradients are wanted.
-fn collects(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>, tensor: &Tensor, number: LoopId) -> bool {
-    let is_network_method = facts.function(event.scope).is_some_and(|function| {
-        let class = facts.index.functions[function].class;
-        class.is_some_and(|class| {
-            matches!(facts.index.classes[class].kind, ClassKind::Module | ClassKind::Lightning | ClassKind::Criterion)
-        })
-    });
-    let Some(provenance) = &tensor.provenance else {
-        // What a rollout of so many steps collects beside its network is wanted on the GPU.
-        return !is_network_method
-            && facts.loops[number].iterates != Iterates::Count
-            && tensor.graph == Certainty::No
-            && brings_data(facts, events, number)
-            && has_call(facts, events, number);
-    };
-    let function = facts.function_scope(event.scope);
-    let is_evaluated = |module: &str| {
-        let mut modes = events.iter().rev().filter(|other| other.range.start() < event.range.start());
-        let last = modes.find_map(|other| match &other.kind {
-            EventKind::Mode { module: name, is_evaluation } if name == module => Some((*is_evaluation, other.scope)),
-            _ => None,
-        });
-        last.is_some_and(|(is_evaluation, scope)| is_evaluation && facts.function_scope(scope) == function)
-    };
-    // An object's memory that drops old items outlives the method, and is drawn from at random: nobody wants its graphs.
-    let EventKind::Keep { container, bound, .. } = &event.kind else { return false };
-    let is_memory = *bound == Bound::Many
-        && container.starts_with("self.")
-        && tensor.graph == Certainty::Yes
-        && facts.index.has_gpu;
-    let is_own = |module: &str| {
-        is_memory
-            || facts.function(event.scope).is_none()
-            || event.gradients == Gradients::Off
-            || facts.built.contains(module)
-            || is_evaluated(module)
-    };
-    let calls = events.iter().any(|other| match &other.kind {
-        EventKind::Forward { module, .. } => {
-            provenance.forwards.contains(&other.range.start().to_u32())
-                && facts.is_in(other.scope, number)
-                && is_own(module)
-        }
-        _ => false,
-    });
-    // Within a training step, what is collected may go into the loss in ways that are not followed.
-    let in_training =
-        facts.loops_around(facts.loops[number].scope).any(|around| around != number && facts.trains(events, around));
-    !is_network_method
-        && calls
-        && (is_memory || brings_data(facts, events, number))
-        && !(in_training && tensor.graph == Certainty::Yes)
-}
-
-fn has_call(facts: &FileFacts<'_>, events: &[Event<'_>], number: LoopId) -> bool {
-    events.iter().any(|other| matches!(other.kind, EventKind::Forward { .. }) && facts.is_in(other.scope, number))
-}
-
-fn brings_data(facts: &FileFacts<'_>, events: &[Event<'_>], number: LoopId) -> bool {
-    matches!(facts.loops[number].iterates, Iterates::Batches(_))
-        || events.iter().any(|other| matches!(other.kind, EventKind::Move { .. }) && facts.is_in(other.scope, number))
 }
 
 fn is_freed(facts: &FileFacts<'_>, events: &[Event<'_>], tensor: &Tensor, number: LoopId) -> bool {

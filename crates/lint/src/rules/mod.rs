@@ -1,9 +1,13 @@
 //! The rules, one file each. A new rule is its file, its page in `docs/lint/`, and its two lines here.
 
+mod freed_before_move;
+mod group;
 mod kept;
+mod kept_loop;
 mod kept_subject;
 mod rule;
 mod teacher;
+mod unit_test;
 mod vf001;
 mod vf002;
 mod vf003;

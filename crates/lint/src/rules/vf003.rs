@@ -4,6 +4,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::rule::Rule;
 use super::teacher;
+use super::unit_test::is_unit_test;
 use crate::analysis::FileFacts;
 use crate::analysis::facts::{Event, EventKind, Gradients, Iterates, LoopId, ScopeId, ScopeKind};
 use crate::analysis::index::{ClassKind, FunctionId};
@@ -85,7 +86,9 @@ fn check_root(facts: &FileFacts<'_>, events: &[Event<'_>], findings: &mut Vec<Fi
                 // A constructor calls its parts once, to learn their shapes, and a unit test what it tests.
                 let is_probe = matches!(evaluation, Evaluation::Function(scope) if is_constructor(facts, scope) || is_unit_test(facts, scope));
                 // Without a result, forward hooks take what the call computes.
-                let is_hooked = event.statement == event.range && has_hooks_with_graphs(facts);
+                let is_hooked = event.statement == event.range && has_hooks_with_graphs(facts)
+                    || reads_graph(facts, event.scope)
+                    || facts.without_graph.contains(&event.range.start().to_u32());
                 let is_evaluation = !is_needed
                     && !is_probe
                     && !is_hooked
@@ -111,25 +114,6 @@ fn check_root(facts: &FileFacts<'_>, events: &[Event<'_>], findings: &mut Vec<Fi
 
 fn is_constructor(facts: &FileFacts<'_>, scope: ScopeId) -> bool {
     facts.function(scope).is_some_and(|function| facts.index.functions[function].name == "__init__")
-}
-
-/// `test_shapes()`, or a method of a class of tests: who evaluates a model takes it, or goes through batches.
-fn is_unit_test(facts: &FileFacts<'_>, scope: ScopeId) -> bool {
-    facts.function(scope).is_some_and(|function| {
-        let declared = &facts.index.functions[function];
-        match declared.class {
-            Some(class) => {
-                let class = &facts.index.classes[class];
-                let has_tests = class.methods.keys().any(|name| name.starts_with("test_") || *name == "setUp");
-                // A trainer has methods named after tests too, and a tester evaluates.
-                class.name.contains("Test") && has_tests
-                    || class.bases.iter().any(|base| base.ends_with("TestCase") || base.ends_with("Test"))
-            }
-            None => {
-                declared.name.starts_with("test_") && declared.parameters.iter_non_variadic_params().next().is_none()
-            }
-        }
-    })
 }
 
 fn is_in_training(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>) -> bool {
@@ -175,6 +159,14 @@ fn has_hooks_with_graphs(facts: &FileFacts<'_>) -> bool {
         index.usage.is_hook(function.name) && (text.contains(".detach()") || text.contains(".data"))
     });
     index.methods_called.contains_key("register_forward_hook") && !detaches
+}
+
+/// Whether the function looks at the graph itself.
+fn reads_graph(facts: &FileFacts<'_>, scope: ScopeId) -> bool {
+    facts.function(scope).is_some_and(|function| {
+        let text = &facts.source[facts.index.functions[function].range];
+        text.contains(".grad_fn") || text.contains("next_functions")
+    })
 }
 
 /// Whether both are in the same function, but in different calls of it.

@@ -5,6 +5,8 @@ use crate::analysis::FileFacts;
 use crate::analysis::facts::{Event, EventKind, Gradients, ScopeId};
 use crate::finding::Finding;
 use crate::recorded::Subject;
+use ruff_python_ast::Expr;
+use ruff_text_size::TextRange;
 
 pub(super) const RULE: Rule = Rule {
     code: "VF006",
@@ -46,11 +48,6 @@ fn is_late(facts: &FileFacts<'_>, events: &[Event<'_>], position: usize, owner: 
     let event = &events[position];
     let Some(scope) = step_scope(facts, events, event) else { return false };
     let in_step = |other: &Event<'_>| facts.scopes_around(other.scope).any(|around| around == scope);
-    // In gradient accumulation the group's first forward pass is over anyway.
-    let tests = facts.branches(event.scope, facts.loops_around(event.scope).next());
-    if tests.iter().any(|(test, _)| test.is_some_and(|test| facts.text(test).contains('%'))) {
-        return false;
-    }
     let Some(offset) =
         events[position..].iter().position(|other| matches!(other.kind, EventKind::Backward { .. }) && in_step(other))
     else {
@@ -74,6 +71,16 @@ fn is_late(facts: &FileFacts<'_>, events: &[Event<'_>], position: usize, owner: 
     };
     let before = &events[..position];
     let Some(made) = before.iter().position(|other| in_step(other) && makes(other)) else { return false };
+    // In gradient accumulation the group's first forward pass is over anyway. A step that is rare as a whole is a step.
+    let number = facts.loops_around(event.scope).next();
+    let is_grouped = |(test, arm): &(Option<&Expr>, TextRange)| {
+        let is_in = |other: &Event<'_>| facts.branches(other.scope, number).iter().any(|(_, range)| range == arm);
+        let is_whole = is_in(&events[made]) && is_in(&events[backward]);
+        test.is_some_and(|test| facts.text(test).contains('%')) && !is_whole
+    };
+    if facts.branches(event.scope, number).iter().any(is_grouped) {
+        return false;
+    }
     // Where a part of the forward pass follows, as a discriminator's, another network's part is over.
     let later: Vec<&Event<'_>> =
         events[position..backward].iter().filter(|other| in_step(other) && makes(other)).collect();

@@ -7,7 +7,7 @@ use crate::analysis::FileFacts;
 use crate::analysis::facts::{Event, EventKind, LoopId, Repeats};
 use crate::analysis::value::ProvenanceRef;
 use crate::finding::{Finding, Severity};
-use ruff_text_size::Ranged;
+use ruff_text_size::{Ranged, TextRange};
 
 pub(super) const RULE: Rule = Rule {
     code: "VF007",
@@ -112,6 +112,13 @@ fn is_used_again(
         }
         if create && other_position < position {
             return false;
+        }
+        // Gradients with a graph are read from the parameters.
+        if create && own.end() < other.range.start() {
+            let between = TextRange::new(own.end(), other.range.start());
+            if facts.source[between].contains(".grad") {
+                return true;
+            }
         }
         // An earlier pass goes through what this iteration has computed before it.
         let is_fresh = |forward: &u32| {

@@ -1,5 +1,6 @@
 //! VF009: `torch.cuda.empty_cache()` in the training loop.
 
+use super::group::modulus;
 use super::rule::Rule;
 use crate::analysis::FileFacts;
 use crate::analysis::facts::{EventKind, ScopeId, ScopeKind};
@@ -14,6 +15,9 @@ pub(super) const RULE: Rule = Rule {
     page: include_str!("../../../../docs/lint/VF009.md"),
     check,
 };
+
+/// A call at every thousandth batch or less often costs next to nothing.
+const RARE: f64 = 1000.0;
 
 fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
@@ -39,7 +43,11 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
                 let text = facts.text(statement);
                 text.contains("OutOfMemory") || text.contains("out of memory")
             });
-            if is_asked_for || probes {
+            let is_rare = facts.branches(event.scope, number).iter().any(|(test, _)| {
+                let modulus = test.and_then(modulus);
+                modulus.and_then(|modulus| facts.index.number(&modulus.right)).is_some_and(|every| every >= RARE)
+            });
+            if is_asked_for || probes || is_rare {
                 continue;
             }
             let place = match (number, pass) {

@@ -1,5 +1,6 @@
 //! VF010: a checkpoint is loaded onto the GPU beside the model.
 
+use super::freed_before_move::is_freed_before_move;
 use super::rule::Rule;
 use crate::analysis::FileFacts;
 use crate::analysis::device::Device;
@@ -24,7 +25,7 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
         let at = call.range().start().to_u32();
         let goes_into_model = facts.roots.iter().flatten().any(|other| match &other.kind {
             EventKind::LoadState { from, into } => {
-                let frees = |into: &str| is_moved_later(facts.source, into, other.range, bound_to.as_deref());
+                let frees = |into: &str| is_freed_before_move(facts, into, event, other, bound_to.as_deref());
                 // A network under construction is not on the GPU yet.
                 let is_constructed = into.as_deref() == Some("self")
                     && facts
@@ -84,49 +85,4 @@ fn is_destination(facts: &FileFacts<'_>, location: &Expr) -> bool {
     let is_variable = names::access_path(location).is_some();
     is_variable
         && ["", "device="].into_iter().any(|key| facts.source.contains(&format!(".to({key}{})", facts.text(location))))
-}
-
-/// Whether the model was created on the CPU above and the checkpoint is freed before it moves to the GPU: no variable holds it then. Of
-/// what a class makes, the move need not be near.
-fn is_moved_later(source: &str, model: &str, load: TextRange, bound_to: Option<&str>) -> bool {
-    let (before, after) = (&source[..usize::from(load.start())], &source[usize::from(load.end())..]);
-    let moves = |text: &str| text.contains(".to(") || text.contains(".cuda(");
-    let Some(made) = assigned_at(before, model) else { return false };
-    let is_function_left = before[made..].contains("\ndef ") || before[made..].contains("\n    def ");
-    let below: Vec<&str> = after.lines().take(20).collect();
-    let moved = below.iter().position(|line| line.contains(&format!("{model}.")) && moves(line));
-    let Some(moved) = moved else {
-        let is_on_cpu = is_made_by_class(before, made, model) && !moves(&before[made..]);
-        return is_on_cpu && bound_to.is_none() && !is_function_left;
-    };
-    let is_freed = bound_to.is_none_or(|name| {
-        below[..moved].iter().any(|line| {
-            let line = line.trim();
-            line.starts_with("def ") || line == format!("del {name}") || line.starts_with(&format!("{name} ="))
-        })
-    });
-    !is_function_left && !moves(&before[made..]) && is_freed
-}
-
-/// Where a variable was last assigned, comments aside.
-fn assigned_at(before: &str, name: &str) -> Option<usize> {
-    let is_code = |at: &usize| {
-        let line = before[..*at].rfind('\n').map_or(0, |end| end + 1);
-        before[line..*at].trim().is_empty()
-    };
-    before.match_indices(&format!("{name} = ")).map(|(at, _)| at).filter(is_code).last()
-}
-
-/// Whether a class makes the variable, out of nothing that has been moved to a device.
-fn is_made_by_class(before: &str, made: usize, model: &str) -> bool {
-    let Some((_, value)) = before[made..].split_once("= ") else { return false };
-    let Some((class, rest)) = value.split_once('(') else { return false };
-    let given = rest.split(')').next().unwrap_or_default();
-    let is_moved = |name: &str| {
-        let lines = assigned_at(before, name).map(|at| before[at..].lines().next().unwrap_or_default());
-        name == model || lines.is_some_and(|line| line.contains(".to(") || line.contains(".cuda("))
-    };
-    let mut names =
-        given.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|name| !name.is_empty());
-    names::last(class).starts_with(char::is_uppercase) && !names.any(is_moved)
 }

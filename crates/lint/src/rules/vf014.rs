@@ -1,13 +1,13 @@
 //! VF014: gradient accumulation done wrong.
 
-use ruff_python_ast::{BoolOp, Expr, ExprBinOp, Operator, Stmt, StmtFor};
-use ruff_text_size::{Ranged, TextRange, TextSize};
+use ruff_python_ast::{BoolOp, Expr, Stmt, StmtFor};
+use ruff_text_size::{Ranged, TextRange};
 
+use super::group::{Group, Under, is_under, modulus, named_tests, resolved, skipped_before};
 use super::rule::Rule;
 use crate::analysis::FileFacts;
 use crate::analysis::facts::{Event, EventKind, Iterates, LoopId, Repeats, ScopeKind};
 use crate::analysis::names;
-use crate::analysis::walk::walk_statements;
 use crate::finding::{Finding, Severity};
 
 pub(super) const RULE: Rule = Rule {
@@ -56,89 +56,6 @@ fn check_step(
             every_time(facts, events, step, number, optimizer, findings);
             micro_batches(facts, events, step, number, findings);
         }
-    }
-}
-
-/// A step once in a group of batches.
-struct Group<'a> {
-    test: &'a Expr,
-    modulus: &'a ExprBinOp,
-    under: Under,
-}
-
-/// The code that runs only when the group's test holds.
-#[derive(Clone, Copy)]
-enum Under {
-    /// The arm of an `if`.
-    Branch(TextRange),
-    /// Everything after an `if … continue`.
-    After(TextSize),
-}
-
-/// `step % n` in a test.
-fn modulus(test: &Expr) -> Option<&ExprBinOp> {
-    match test {
-        Expr::BinOp(operation) if operation.op == Operator::Mod => Some(operation),
-        Expr::Compare(compare) => modulus(&compare.left).or_else(|| compare.comparators.iter().find_map(modulus)),
-        Expr::BoolOp(operation) => operation.values.iter().find_map(modulus),
-        Expr::UnaryOp(operation) => modulus(&operation.operand),
-        _ => None,
-    }
-}
-
-/// Tests that the loop assigns to a name first: `is_update = (i + 1) % n == 0`.
-fn named_tests<'a>(facts: &FileFacts<'a>, number: LoopId) -> Vec<(&'a str, &'a Expr)> {
-    let mut named = Vec::new();
-    walk_statements(loop_body(facts, number), &mut |statement| {
-        if let Stmt::Assign(assign) = statement
-            && let [Expr::Name(target)] = &assign.targets[..]
-            && modulus(&assign.value).is_some()
-        {
-            named.push((target.id.as_str(), &*assign.value));
-        }
-    });
-    named
-}
-
-fn resolved<'a>(test: &'a Expr, named: &[(&'a str, &'a Expr)]) -> &'a Expr {
-    match test {
-        Expr::Name(name) => named.iter().find(|(known, _)| *known == name.id.as_str()).map_or(test, |(_, test)| test),
-        _ => test,
-    }
-}
-
-/// `if (i + 1) % n: continue` before the step.
-fn skipped_before<'a>(
-    facts: &FileFacts<'a>,
-    step: &Event<'_>,
-    number: LoopId,
-    named: &[(&'a str, &'a Expr)],
-) -> Option<Group<'a>> {
-    loop_body(facts, number).iter().find_map(|statement| match statement {
-        Stmt::If(choice)
-            if choice.range.end() <= step.range.start()
-                && choice.elif_else_clauses.is_empty()
-                && matches!(choice.body.last(), Some(Stmt::Continue(_))) =>
-        {
-            let test = resolved(&choice.test, named);
-            Some(Group { test, modulus: modulus(test)?, under: Under::After(choice.range.end()) })
-        }
-        _ => None,
-    })
-}
-
-fn loop_body<'a>(facts: &FileFacts<'a>, number: LoopId) -> &'a [Stmt] {
-    match facts.loops[number].statement {
-        Some(Stmt::For(statement)) => &statement.body,
-        Some(Stmt::While(statement)) => &statement.body,
-        _ => &[],
-    }
-}
-
-fn is_under(facts: &FileFacts<'_>, event: &Event<'_>, under: Under, number: LoopId) -> bool {
-    match under {
-        Under::Branch(branch) => facts.branches(event.scope, Some(number)).iter().any(|(_, range)| *range == branch),
-        Under::After(end) => event.range.start() >= end,
     }
 }
 

@@ -6,7 +6,7 @@ use ruff_python_ast::{Expr, ExprCall};
 use ruff_text_size::Ranged;
 
 use super::Interpreter;
-use super::calls::{Arguments, loss_of};
+use super::calls::Arguments;
 use crate::analysis::device::Device;
 use crate::analysis::facts::EventKind;
 use crate::analysis::index::ClassKind;
@@ -87,7 +87,7 @@ impl<'a> Interpreter<'a> {
             return self.loader_built(call);
         }
         if names::is_loss_function(last) {
-            return if self.is_loss_class(last, arguments) { Value::Criterion } else { loss_of(arguments) };
+            return if self.is_loss_class(last, arguments) { Value::Criterion } else { self.loss_of(arguments) };
         }
         if names::is_loader(last) || last.contains("loader") {
             return Value::Loader(crate::analysis::value::Loader {
@@ -180,18 +180,20 @@ impl<'a> Interpreter<'a> {
 
     /// A function elsewhere copies a checkpoint into a network: `load_weights(net, state)`.
     pub(super) fn loaded_elsewhere(&mut self, name: &str, call: &'a ExprCall, arguments: &Arguments<'a>) {
-        let from = arguments.all().find_map(|value| match value {
-            Value::Checkpoint(from) => Some(*from),
+        let froms = arguments.all().find_map(|value| match value {
+            Value::Checkpoint(from) => Some(from.clone()),
             _ => None,
         });
         let into = arguments.all().find_map(|value| match value {
             Value::Module(name) | Value::Instance(_, name) => Some(name.to_string()),
             _ => None,
         });
-        if let (Some(from), Some(into)) = (from, into)
+        if let (Some(froms), Some(into)) = (froms, into)
             && name.to_lowercase().contains("load")
         {
-            self.record(EventKind::LoadState { from, into: Some(into) }, call.range());
+            for from in froms.iter().copied() {
+                self.record(EventKind::LoadState { from, into: Some(into.clone()) }, call.range());
+            }
         }
     }
 
@@ -201,13 +203,10 @@ impl<'a> Interpreter<'a> {
         const FEW: f64 = 255.0;
         match call.arguments.find_argument_value("maxlen", 1) {
             None | Some(Expr::NoneLiteral(_)) => Bound::Open,
-            Some(size) => {
-                let constant = names::access_path(size).and_then(|path| self.facts.index.constants.get(&path).copied());
-                match crate::analysis::index::number(size).or(constant) {
-                    Some(size) if size <= FEW => Bound::Few,
-                    _ => Bound::Many,
-                }
-            }
+            Some(size) => match self.facts.index.number(size) {
+                Some(size) if size <= FEW => Bound::Few,
+                _ => Bound::Many,
+            },
         }
     }
 }

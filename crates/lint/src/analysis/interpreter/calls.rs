@@ -92,7 +92,7 @@ impl<'a> Interpreter<'a> {
             Value::Module(module) => self.forward(&module, call, &arguments),
             Value::Instance(class, name) => match self.facts.index.classes[class].kind {
                 ClassKind::Criterion => {
-                    let loss = loss_of(&arguments);
+                    let loss = self.loss_of(&arguments);
                     self.parts_of_forward(class, call, &arguments, loss)
                 }
                 ClassKind::Module | ClassKind::Lightning => {
@@ -104,7 +104,7 @@ impl<'a> Interpreter<'a> {
                     None => Value::Unknown(arguments.provenance()),
                 },
             },
-            Value::Criterion => loss_of(&arguments),
+            Value::Criterion => self.loss_of(&arguments),
             Value::Unknown(_) | Value::Structure(_)
                 if names::access_path(&call.func).is_some_and(|path| self.is_network(&path)) =>
             {
@@ -146,7 +146,8 @@ impl<'a> Interpreter<'a> {
             .decorators
             .iter()
             .any(|decorator| names::dotted(&decorator.expression).as_deref() == Some("staticmethod"));
-        let is_forward = declared.name == "forward" && declared.class.is_some() && !call.arguments.is_empty();
+        let is_network = declared.class.is_some_and(|class| self.facts.index.classes[class].kind != ClassKind::Other);
+        let is_forward = declared.name == "forward" && is_network && !call.arguments.is_empty();
         if is_forward && self.silent == 0 {
             return unknown;
         }
@@ -259,6 +260,14 @@ impl<'a> Interpreter<'a> {
         }
     }
 
+    /// The result of a loss function.
+    pub(super) fn loss_of(&self, arguments: &Arguments<'_>) -> Value {
+        match loss_from(arguments) {
+            Value::Tensor(tensor) if self.gradients == Gradients::Off => Value::Tensor(tensor.detached()),
+            loss => loss,
+        }
+    }
+
     /// Whether a tensor computed here carries a graph.
     pub(super) fn graph_here(&self) -> Certainty {
         match self.gradients {
@@ -273,8 +282,8 @@ fn declared_nested(interpreter: &Interpreter<'_>, function: FunctionId) -> bool 
     interpreter.facts.index.functions[function].parent.is_some()
 }
 
-/// The result of a loss function.
-pub(super) fn loss_of(arguments: &Arguments<'_>) -> Value {
+/// The result of a loss function, with gradients on.
+fn loss_from(arguments: &Arguments<'_>) -> Value {
     match arguments.tensor() {
         Some(tensor) => {
             // A model among the arguments is called inside.

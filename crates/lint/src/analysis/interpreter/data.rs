@@ -1,5 +1,7 @@
 //! Where data comes from, what it is used for, and the device it is on.
 
+use std::rc::Rc;
+
 use ruff_python_ast::{Expr, ExprCall};
 use ruff_text_size::Ranged;
 
@@ -36,7 +38,7 @@ impl<'a> Interpreter<'a> {
         };
         let bound_to = self.target.clone();
         self.record(EventKind::Load { call, onto, has_location, bound_to }, call.range());
-        Value::Checkpoint(call.range().start().to_u32())
+        Value::Checkpoint(Rc::from([call.range().start().to_u32()]))
     }
 
     /// A `DataLoader` is built.

@@ -6,7 +6,7 @@ use ruff_python_ast::{Expr, ExprCall};
 use ruff_text_size::Ranged;
 
 use super::Interpreter;
-use super::calls::{Arguments, loss_of};
+use super::calls::Arguments;
 use crate::analysis::device::Device;
 use crate::analysis::facts::EventKind;
 use crate::analysis::names::{self, Role};
@@ -114,7 +114,7 @@ impl<'a> Interpreter<'a> {
             || path.starts_with("fft.")
         {
             if names::is_loss_function(last) {
-                return loss_of(arguments);
+                return self.loss_of(arguments);
             }
             return combined().map_or(Value::Unknown(arguments.provenance()), |tensor| {
                 if last == "one_hot" { Value::Tensor(tensor.detached()) } else { Value::Tensor(tensor) }

@@ -6,7 +6,8 @@ use ruff_text_size::Ranged;
 use super::{Interpreter, LOOP_DEPTH};
 use crate::analysis::device::Device;
 use crate::analysis::facts::Iterates;
-use crate::analysis::names;
+use crate::analysis::index::number;
+use crate::analysis::names::{self, Role};
 use crate::analysis::value::{Tensor, Value};
 use crate::analysis::walk::walk_statements;
 
@@ -39,8 +40,14 @@ impl<'a> Interpreter<'a> {
         } else {
             self.eval(&statement_for.iter)
         };
-        let iterates = self.iterates(&source, &statement_for.iter, &statement_for.target);
-        let item = self.item_of(&source, &statement_for.iter, iterates);
+        let iterates = match self.iterates(&source, &statement_for.iter, &statement_for.target) {
+            Iterates::Count if self.goes_by_batches(statement_for) => Iterates::Batches(Role::Unknown),
+            iterates => iterates,
+        };
+        let item = match iterates {
+            Iterates::Batches(_) if is_strided(&statement_for.iter) => Value::Plain,
+            _ => self.item_of(&source, &statement_for.iter, iterates),
+        };
         // Whatever it is: what has parameters that are frozen is a frozen network.
         if let Some(path) = owner_of_parameters(&statement_for.iter) {
             self.freezing(&path, &statement_for.body);
@@ -62,6 +69,13 @@ impl<'a> Interpreter<'a> {
         });
         self.scope = outer;
         self.body(&statement_for.orelse);
+    }
+
+    /// `for i in range(0, n, size)` with a part of the data brought to a device each time.
+    fn goes_by_batches(&self, statement: &StmtFor) -> bool {
+        let body = statement.body.first().map(Ranged::start).zip(statement.body.last().map(Ranged::end));
+        let text = body.map_or("", |(start, end)| &self.facts.source[start.into()..end.into()]);
+        is_strided(&statement.iter) && (text.contains(".to(") || text.contains(".cuda("))
     }
 
     /// Whether an expression calls a generator of the file, perhaps within `enumerate` or a progress bar.
@@ -134,7 +148,7 @@ impl<'a> Interpreter<'a> {
                 let first = items.next().cloned().unwrap_or(Value::UNKNOWN);
                 items.fold(first, |all, item| all.join(item))
             }
-            Value::Checkpoint(from) => Value::Checkpoint(*from),
+            Value::Checkpoint(from) => Value::Checkpoint(from.clone()),
             other => Value::Unknown(other.provenance()),
         };
         if iterates == Iterates::Count && matches!(item, Value::Unknown(None)) {
@@ -162,6 +176,17 @@ fn requires_grad(statement: &Stmt) -> Option<bool> {
             _ => None,
         },
         _ => None,
+    }
+}
+
+/// `range(start, end, size)`, perhaps within a progress bar.
+fn is_strided(expression: &Expr) -> bool {
+    let Expr::Call(call) = expression else { return false };
+    let is_range = names::access_path(&call.func).is_some_and(|path| matches!(names::last(&path), "range" | "trange"));
+    match &call.arguments.args[..] {
+        [_, _, step] if is_range => number(step) != Some(1.0),
+        [inner, ..] if !is_range => is_strided(inner),
+        _ => false,
     }
 }
 

@@ -3,6 +3,7 @@
 //! Functions of the file are interpreted at each call, with the caller's loops, arguments and grad mode. A loop's body
 //! runs twice: the second pass sees the state that the first one leaves behind.
 
+mod any_owner;
 mod assign;
 mod by_name;
 mod calls;
@@ -16,6 +17,7 @@ mod naming;
 mod narrowing;
 mod networks;
 mod owner_methods;
+mod parts;
 mod proven;
 mod roots;
 mod statements;
@@ -113,6 +115,7 @@ pub fn analyse<'a>(body: &'a [Stmt], source: &'a str, own_end: TextSize) -> File
             roots: Vec::new(),
             consumed: Vec::new(),
             escaped: HashSet::default(),
+            without_graph: HashSet::default(),
             built: HashSet::default(),
         },
         events: Vec::new(),

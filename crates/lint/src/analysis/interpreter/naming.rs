@@ -90,7 +90,11 @@ impl<'a> Interpreter<'a> {
                 Value::Module(known)
             }
             Value::Module(known) if !name.contains('[') => {
-                self.renamed(&known, name, is_made(expression));
+                if expression.is_some_and(|expression| self.is_library_network(expression)) {
+                    self.replaced(name);
+                } else {
+                    self.renamed(&known, name, is_made(expression));
+                }
                 if is_made(expression) && !expression.is_some_and(|expression| self.wraps_network(expression)) {
                     self.facts.built.insert(name.to_string());
                 }
@@ -137,6 +141,23 @@ impl<'a> Interpreter<'a> {
             && let Some(&is_evaluation) = self.modes.get(known)
         {
             self.switch(name, is_evaluation, self.statement);
+        }
+    }
+
+    /// Whether a library makes a network here, out of no other. These make it in training mode.
+    fn is_library_network(&self, expression: &Expr) -> bool {
+        let Expr::Call(call) = expression else { return false };
+        let path = names::dotted(&call.func).and_then(|name| self.facts.index.resolve(&name));
+        let is_made = |path: String| {
+            ["torchvision.models.", "timm.", "torch.nn."].into_iter().any(|library| path.starts_with(library))
+        };
+        path.is_some_and(is_made) && !self.wraps_network(expression)
+    }
+
+    /// A new network takes the place of another one: it is in training mode.
+    fn replaced(&mut self, name: &str) {
+        if self.modes.get(name) == Some(&true) {
+            self.switch(name, false, self.statement);
         }
     }
 

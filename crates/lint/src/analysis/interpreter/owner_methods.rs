@@ -23,6 +23,12 @@ impl<'a> Interpreter<'a> {
         is_structure: bool,
     ) -> Value {
         let same = |tensor: Tensor| if is_structure { Value::Structure(tensor) } else { Value::Tensor(tensor) };
+        if name == "numpy"
+            && tensor.graph == Certainty::Yes
+            && let Some(provenance) = &tensor.provenance
+        {
+            self.facts.without_graph.extend(provenance.forwards.iter());
+        }
         match name {
             "item" | "tolist" | "numpy" | "size" | "dim" | "numel" | "__len__" | "is_floating_point"
             | "element_size" | "data_ptr" | "nelement" => Value::Plain,
@@ -43,7 +49,10 @@ impl<'a> Interpreter<'a> {
                 values_and_indices(tensor.clone())
             }
             "items" | "values" => {
-                let item = Value::Structure(tensor.clone());
+                // A table within a table often has the numbers for the log.
+                let is_inner = matches!(owner, Expr::Subscript(subscript) if subscript.slice.is_string_literal_expr());
+                let graph = if is_inner { tensor.graph.either(Certainty::Unknown) } else { tensor.graph };
+                let item = Value::Structure(Tensor { graph, ..tensor.clone() });
                 let item = if name == "items" { Value::Tuple(Rc::new(vec![Value::Plain, item])) } else { item };
                 Value::List(Rc::new(item), Bound::Open)
             }

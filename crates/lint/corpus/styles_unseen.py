@@ -1,0 +1,277 @@
+# case: the cache is emptied at every thousandth batch
+import torch
+def train(model, loader, criterion, optimizer):
+    for i, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        criterion(model(x.cuda()), y.cuda()).backward()
+        optimizer.step()
+        if i % 3000 == 0:
+            torch.cuda.empty_cache()
+# case: a file with the state of an optimizer alone
+import torch
+def resume(model, optimizer, path):
+    model.cuda()
+    optimizer.load_state_dict(torch.load(path / "optimizer.pt"))
+# case: the state of an optimizer out of a whole checkpoint
+import torch
+def resume(trainer, path):
+    checkpoint = torch.load(path, map_location="cuda")  # expect: VF010
+    trainer.optimizer.load_state_dict(checkpoint["optimizer"])
+# case: one of two branches loads onto the GPU
+import torch
+from nets import Reader
+def restore(path, device, is_on_cpu):
+    if is_on_cpu:
+        state = torch.load(path, map_location=torch.device("cpu"))
+    else:
+        state = torch.load(path)  # expect: VF010
+    net = Reader().to(device)
+    net.load_state_dict(state["net"])
+    return net.cuda()
+# case: a whole network was saved
+import torch
+def resume(net, path, device):
+    saved = torch.load(path, map_location=device)  # expect: VF010
+    if isinstance(saved, torch.nn.DataParallel):
+        weights = saved.module.state_dict()
+    elif isinstance(saved, torch.nn.Module):
+        weights = saved.state_dict()
+    else:
+        weights = saved
+    net.load_state_dict(weights)
+    return net.to(device)
+# case: a factory leaves its network on the CPU
+import torch
+from nets import Inception
+def inception(width, device="cuda"):
+    model = Inception(width)
+    state = torch.load("inception.pt", map_location=device)
+    model.load_state_dict(state)
+    return model
+# case: a factory returns its network and the checkpoint
+import torch
+from nets import Inception
+def inception(width, device="cuda"):
+    model = Inception(width)
+    state = torch.load("inception.pt", map_location=device)  # expect: VF010
+    model.load_state_dict(state)
+    return model, state
+# case: a trainer gets the network while the checkpoint lives
+import torch
+from nets import Tracker
+from work import Trainer
+def main(path, device):
+    net = Tracker(32)
+    checkpoint = torch.load(path, map_location=device)  # expect: VF010
+    net.load_state_dict(checkpoint["net"])
+    trainer = Trainer(net, device)
+    trainer.train()
+# case: a part of a network that a factory leaves on the CPU
+import torch
+from nets import Poser
+def build(config, device):
+    model = Poser(config)
+    weights = torch.load(config.weights, map_location=device)
+    weights = {key[2:]: value for key, value in weights.items()}
+    model.backbone.load_state_dict(weights)
+    return model
+# case: a class makes a network and puts it into another one
+import torch
+from nets import Base, Head
+class Work:
+    def build(self):
+        self.base = Base(width=3)
+        checkpoint = torch.load(self.path)
+        self.base.load_state_dict(checkpoint["state_dict"])
+        self.net = Head(base=self.base)
+    def run(self, x):
+        self.net.cuda()
+        self.net.eval()
+        with torch.no_grad():
+            return self.net(x.cuda())
+# case: a step that is rare as a whole
+import torch
+class Regulariser:
+    def step(self, real):
+        if self.count % self.every == 0:
+            pred = self.critic(real)
+            penalty = self.penalty(pred, real) * self.weight
+            self.critic.zero_grad()  # expect: VF006
+            penalty.backward()
+            self.optimizer.step()
+        self.count += 1
+# case: a forward method of an object that is no network
+import torch
+class Saliency:
+    def __init__(self, net):
+        self.net = net
+        self.net.eval()
+    def forward(self, image):
+        return self.net(image)
+    def __call__(self, image, category):
+        image = image.requires_grad_(True)
+        self.forward(image)[0, category].backward()
+        return image.grad
+# case: a function that looks at the graph
+import torch
+def trace(model, example):
+    model.eval()
+    found = {}
+    def note(module, given, out):
+        found[out.grad_fn] = module
+    hooks = [module.register_forward_hook(note) for module in model.modules()]
+    out = model(example)
+    for hook in hooks:
+        hook.remove()
+    return found, out.grad_fn
+# case: results that become arrays as they are
+import torch
+def submit(net, loader, device):
+    net.eval()
+    rows = []
+    for x, name in loader:
+        out = net(x.to(device)).cpu()
+        for row in out.permute(0, 2, 1):
+            rows.append(row.numpy())
+    return rows
+# case: results that are detached first
+import torch
+def submit(net, loader, device):
+    net.eval()
+    rows = []
+    for x, name in loader:
+        out = net(x.to(device)).detach().cpu()  # expect: VF003
+        rows.extend(out.numpy())
+    return rows
+# case: a test with parameters
+import pytest
+import torch
+from nets import Wave
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_scales(device):
+    x = torch.randn(1, 32).to(device)
+    for scale in range(3):
+        net = Wave(scale).to(device).eval()
+        out = net(x)
+        print(out.shape)
+# case: a test with mocks
+from unittest.mock import MagicMock
+import torch
+from work import Evaluator
+def test_evaluate(loader):
+    evaluator = Evaluator(model=MagicMock())
+    kept = []
+    for x, y in loader:
+        kept.append(evaluator.model(x))
+    assert kept
+# case: a new network under the name of one in evaluation mode
+import torch
+from torchvision.models import resnet18
+model = resnet18().eval()
+with torch.no_grad():
+    model(torch.randn(1, 3, 32, 32).cuda())
+model = resnet18()
+for step in range(5):
+    prune(model)
+    print(model(torch.randn(1, 3, 32, 32)).shape)
+# case: an evaluation that goes by strides
+import torch
+from torch import nn
+def eval_on_train_texts(model, texts, size, device):
+    losses = []
+    for i in range(0, len(texts), size):
+        x = texts[i : i + size].to(device)
+        out = model(x).logits  # expect: VF003
+        loss = nn.CrossEntropyLoss()(out.flatten(0, 1), x.flatten())
+        losses.append(loss.float() * len(x))  # expect: VF001
+    return torch.stack(losses).sum().item()
+# case: strides without gradients
+import torch
+from torch import nn
+def perplexity(model, texts, size, device):
+    with torch.no_grad():
+        return total(model, texts, size, device)
+def total(model, texts, size, device):
+    losses = []
+    for i in range(0, len(texts), size):
+        x = texts[i : i + size].to(device)
+        loss = nn.CrossEntropyLoss()(model(x).logits.flatten(0, 1), x.flatten())
+        losses.append(loss)  # expect: VF016
+    return torch.stack(losses).sum().item()
+# case: parts of a computation on the GPU
+import torch
+@torch.no_grad()
+def render(model, rays, size):
+    parts = []
+    for i in range(0, rays.shape[0], size):
+        parts.append(model(rays[i : i + size]))
+    return torch.cat(parts)
+# case: numbers for the log in a table within the losses
+import torch
+def train(model, loader, criterion, optimizer, totals):
+    for x, y in loader:
+        optimizer.zero_grad()
+        losses = criterion(model(x.cuda()), y.cuda())
+        losses["total_loss"].backward()
+        optimizer.step()
+        for name, loss in losses["parts"].items():
+            totals[name] += loss
+# case: losses of one accumulated step
+import torch
+def train(model, batches, criterion, optimizer, parts):
+    for step in range(1000):
+        optimizer.zero_grad()
+        losses = []
+        for part in range(parts):
+            x, y = next(batches)
+            loss = criterion(model(x.cuda()), y.cuda()) / parts
+            losses.append(loss)
+            loss.backward()
+        print(torch.stack(losses).sum().item())
+        optimizer.step()
+# case: gradients of each loss of a step
+import torch
+class Surgery:
+    def gradients(self, losses):
+        found = []
+        for loss in losses:
+            self.optimizer.zero_grad(set_to_none=True)
+            loss.backward(retain_graph=True)
+            found.append(torch.cat([p.grad.flatten() for p in self.net.cuda().parameters()]))
+        return found
+# case: gradients with a graph, read from the parameters
+import torch
+def attack(model, target, x, y, optimizer):
+    for step in range(100):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        loss.backward(create_graph=True)
+        found = [p.grad.clone() for p in model.parameters()]
+        for p in model.parameters():
+            p.grad = None
+        distance = sum(((one - two) ** 2).sum() for one, two in zip(found, target))
+        distance.backward()
+        optimizer.step()
+# case: a closure zeroes gradients through their data
+import torch
+def attack(model, x, target):
+    optimizer = torch.optim.LBFGS([x])
+    for step in range(100):
+        def closure():
+            if x.grad is not None:
+                x.grad.data.zero_()
+            loss = (model(x) - target).abs().mean()
+            loss.backward()
+            return loss
+        optimizer.step(closure)
+# case: a closure returns a loss with gradients in it
+import torch
+def attack(model, x, y, target):
+    optimizer = torch.optim.LBFGS([x])
+    def closure():
+        optimizer.zero_grad()
+        loss = torch.nn.functional.cross_entropy(model(x), y)
+        slope = torch.autograd.grad(loss, x, create_graph=True)[0]
+        return loss + (slope - target).pow(2).sum()
+    for step in range(100):
+        optimizer.step(closure)

@@ -1,0 +1,150 @@
+//! Whether a checkpoint is freed before the model that it was loaded for moves to the GPU.
+
+use ruff_python_ast::visitor::{self, Visitor};
+use ruff_python_ast::{Expr, Stmt};
+use ruff_text_size::{Ranged, TextSize};
+
+use crate::analysis::FileFacts;
+use crate::analysis::facts::Event;
+use crate::analysis::names;
+use crate::analysis::usage::Usage;
+
+/// Whether the model was created on the CPU above and the checkpoint is freed before it moves to the GPU: no variable holds it then. Of
+/// what a class makes, the move need not be near: the function may leave it on the CPU. `load` reads the file, `copy` fills the model.
+pub fn is_freed_before_move(
+    facts: &FileFacts<'_>,
+    model: &str,
+    load: &Event<'_>,
+    copy: &Event<'_>,
+    bound_to: Option<&str>,
+) -> bool {
+    let (start, end) = (usize::from(copy.range.start()), usize::from(copy.range.end()));
+    let (before, after) = (&facts.source[..start], &facts.source[end..]);
+    // A part is where the whole is.
+    let wholes = std::iter::successors(Some(model), |path| path.rsplit_once('.').map(|(whole, _)| whole));
+    let Some((model, made)) = wholes.into_iter().find_map(|path| Some((path, assigned_at(before, path)?))) else {
+        return false;
+    };
+    let is_function_left = before[made..].contains("\ndef ") || before[made..].contains("\n    def ");
+    let below: Vec<&str> = after.lines().take(20).collect();
+    let moved = below.iter().position(|line| line.contains(&format!("{model}.")) && moves(line));
+    let Some(moved) = moved else {
+        let is_on_cpu = is_made_by_class(before, made, model) && !moves(&before[made..]);
+        let is_freed = bound_to.is_none_or(|name| is_left_on_cpu(facts, model, load, copy, name));
+        return is_on_cpu && is_freed && !is_function_left;
+    };
+    let is_freed = bound_to.is_none_or(|name| {
+        below[..moved].iter().any(|line| {
+            let line = line.trim();
+            line.starts_with("def ") || line == format!("del {name}") || line.starts_with(&format!("{name} ="))
+        })
+    });
+    !is_function_left && !moves(&before[made..]) && is_freed
+}
+
+fn moves(text: &str) -> bool {
+    text.contains(".to(") || text.contains(".cuda(")
+}
+
+/// The text of a statement from where it starts, to the end of its line or of its brackets.
+fn statement(text: &str) -> &str {
+    let mut depth = 0;
+    let end = text.find(|letter: char| {
+        match letter {
+            '(' | '[' | '{' => depth += 1,
+            ')' | ']' | '}' => depth -= 1,
+            _ => {}
+        }
+        letter == '\n' && depth <= 0
+    });
+    &text[..end.unwrap_or(text.len())]
+}
+
+/// Where a variable was last assigned, comments aside.
+fn assigned_at(before: &str, name: &str) -> Option<usize> {
+    let is_code = |at: &usize| {
+        let line = before[..*at].rfind('\n').map_or(0, |end| end + 1);
+        before[line..*at].trim().is_empty()
+    };
+    before.match_indices(&format!("{name} = ")).map(|(at, _)| at).filter(is_code).last()
+}
+
+/// Whether a class makes the variable, out of nothing that has been moved to a device.
+fn is_made_by_class(before: &str, made: usize, model: &str) -> bool {
+    let Some((_, value)) = before[made..].split_once("= ") else { return false };
+    let Some((class, rest)) = value.split_once('(') else { return false };
+    let given = rest.split(')').next().unwrap_or_default();
+    let is_moved =
+        |name: &str| name == model || assigned_at(before, name).is_some_and(|at| moves(statement(&before[at..])));
+    let mut names =
+        given.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|name| !name.is_empty());
+    names::last(class).starts_with(char::is_uppercase) && !names.any(is_moved)
+}
+
+/// Whether the function ends with the model still on the CPU, and a local variable that has the checkpoint ends with it.
+fn is_left_on_cpu(facts: &FileFacts<'_>, model: &str, load: &Event<'_>, copy: &Event<'_>, checkpoint: &str) -> bool {
+    let Some(function) = facts.function(copy.scope) else { return false };
+    let is_local = facts.function(load.scope) == Some(function) && !checkpoint.contains('.');
+    let mut rest = Rest { usage: &facts.index.usage, model, checkpoint, from: copy.range.end(), is_left: true };
+    rest.visit_body(facts.index.functions[function].body);
+    rest.is_left && is_local
+}
+
+/// What follows in a function after a checkpoint was loaded.
+struct Rest<'n> {
+    usage: &'n Usage,
+    model: &'n str,
+    checkpoint: &'n str,
+    from: TextSize,
+    is_left: bool,
+}
+
+impl Rest<'_> {
+    fn is_model(&self, expression: &Expr) -> bool {
+        names::access_path(expression).is_some_and(|path| path == self.model)
+    }
+}
+
+impl<'a> Visitor<'a> for Rest<'_> {
+    fn visit_stmt(&mut self, statement: &'a Stmt) {
+        match statement {
+            // The caller gets both.
+            Stmt::Return(returned) => {
+                if let Some(Expr::Tuple(items)) = returned.value.as_deref() {
+                    let is_checkpoint = |item: &Expr| names::access_path(item).as_deref() == Some(self.checkpoint);
+                    self.is_left &= !items.iter().any(is_checkpoint);
+                }
+            }
+            // A network takes it as a part.
+            Stmt::Assign(assign) if assign.value.is_call_expr() => {
+                let mut targets = assign.targets.iter().filter_map(names::access_path);
+                if targets.any(|target| target != self.model && self.usage.is_network(&target)) {
+                    return;
+                }
+            }
+            _ => {}
+        }
+        visitor::walk_stmt(self, statement);
+    }
+
+    fn visit_expr(&mut self, expression: &'a Expr) {
+        if let Expr::Call(call) = expression
+            && call.start() > self.from
+        {
+            let given = call.arguments.args.iter().chain(call.arguments.keywords.iter().map(|keyword| &keyword.value));
+            let is_given = given.into_iter().any(|argument| self.is_model(argument));
+            let is_used = match &*call.func {
+                Expr::Attribute(method) => {
+                    let is_harmless = matches!(
+                        method.attr.as_str(),
+                        "eval" | "train" | "load_state_dict" | "parameters" | "state_dict"
+                    );
+                    self.is_model(&method.value) && !is_harmless
+                }
+                other => self.is_model(other),
+            };
+            self.is_left &= !is_used && !is_given;
+        }
+        visitor::walk_expr(self, expression);
+    }
+}
