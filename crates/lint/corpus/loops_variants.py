@@ -409,7 +409,7 @@ import torch
 def train(model, loader, criterion, optimizer, device):
     for x, y in loader:
         x, y = x.to(device), y.to(device)
-        mask = torch.ones(x.size(0), 77).bool().to(device)
+        mask = torch.ones(x.size(0), 77).bool().to(device)  # expect: VF015
         pos = torch.arange(77).to(device)  # expect: VF015
         optimizer.zero_grad()
         loss = criterion(model(x, pos, mask), y)

@@ -275,3 +275,159 @@ def attack(model, x, y, target):
         return loss + (slope - target).pow(2).sum()
     for step in range(100):
         optimizer.step(closure)
+# case: the cache is emptied where a loss is not finite
+import torch
+def train(model, loader, criterion, optimizer):
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = criterion(model(x.cuda()), y.cuda())
+        if torch.isnan(loss).any() or not torch.isfinite(loss):
+            torch.cuda.empty_cache()
+            continue
+        loss.backward()
+        optimizer.step()
+# case: a file with the states of several optimizers
+import torch
+class Trainer:
+    def __init__(self, painter, judge):
+        self.painter, self.judge = painter.cuda(), judge.cuda()
+        self.painter_optimizer = torch.optim.Adam(self.painter.parameters())
+        self.judge_optimizer = torch.optim.Adam(self.judge.parameters())
+    def resume(self, folder):
+        states = torch.load(folder / "optimizers.pt")
+        self.painter_optimizer.load_state_dict(states["painter"])
+        self.judge_optimizer.load_state_dict(states["judge"])
+# case: a checkpoint of a network and its optimizers
+import torch
+class Trainer:
+    def __init__(self, painter, judge):
+        self.painter, self.judge = painter.cuda(), judge.cuda()
+        self.painter_optimizer = torch.optim.Adam(self.painter.parameters())
+        self.judge_optimizer = torch.optim.Adam(self.judge.parameters())
+    def resume(self, folder):
+        states = torch.load(folder / "all.pt")  # expect: VF010
+        self.painter.load_state_dict(states["painter_weights"])
+        self.painter_optimizer.load_state_dict(states["painter"])
+        self.judge_optimizer.load_state_dict(states["judge"])
+# case: an assignment without blanks makes a network on the CPU
+import torch
+from transformers import AutoModelForMaskedLM
+device = torch.device("cuda")
+model=AutoModelForMaskedLM.from_pretrained("reader")
+model.load_state_dict(torch.load("reader.pt"))
+model.to(device)
+# case: an assignment without blanks makes a network on the GPU
+import torch
+from transformers import AutoModelForMaskedLM
+device = torch.device("cuda")
+model=AutoModelForMaskedLM.from_pretrained("reader").to(device)
+model.load_state_dict(torch.load("reader.pt"))  # expect: VF010
+model.to(device)
+# case: a mask is drawn on the CPU
+import torch
+def train(model, loader, criterion, optimizer, device):
+    for x, y in loader:
+        optimizer.zero_grad()
+        kept = 1 - torch.bernoulli(torch.ones(len(x), 1) * 0.1).long().to(device)  # expect: VF015
+        criterion(model(x.to(device) * kept), y.to(device)).backward()
+        optimizer.step()
+# case: a mask is drawn from probabilities of the data
+import torch
+def train(model, loader, criterion, optimizer, device):
+    for x, y in loader:
+        optimizer.zero_grad()
+        kept = 1 - torch.bernoulli(x.sigmoid() * 0.1).long().to(device)
+        criterion(model(x.to(device) * kept), y.to(device)).backward()
+        optimizer.step()
+# case: each task's gradients come from a forward pass of their own
+import torch
+from surgery import project
+def gradients(model, loss_fn, x, y, tasks, shared):
+    found = []
+    for task in torch.unique(tasks):
+        loss = loss_fn(model(x, tasks), y)[tasks == task].mean()
+        parts = torch.autograd.grad(loss, shared, retain_graph=True)  # expect: VF007
+        found.append(torch.cat([part.view(-1) for part in parts]))
+    return project(found)
+# case: the losses of the tasks leave with their graphs
+import torch
+def gradients(model, loss_fn, x, y, tasks, shared):
+    found, losses = [], []
+    for task in torch.unique(tasks):
+        loss = loss_fn(model(x, tasks), y)[tasks == task].mean()
+        found.append(torch.autograd.grad(loss, shared, retain_graph=True))
+        losses.append(loss)
+    return found, losses
+# case: a detector of a library that switches gradients off itself
+import torch
+from ultralytics import YOLO
+device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+model = YOLO("animals.pt").to(device)
+def evaluate(images):
+    return [float(model(image)[0].boxes.conf[0]) for image in images]
+def predict(path, model):
+    for image in sorted(path.iterdir()):
+        results = model(image)
+        print(results[0].boxes)
+predict("images", model)
+# case: features of every batch are computed on the GPU and kept there
+import torch
+def spectra(loader, device, path):
+    window = torch.hann_window(400, device=device)
+    found = {}
+    for number, batch in enumerate(loader):
+        spectrum = torch.abs(torch.stft(batch.to(device), 400, window=window, return_complex=True))
+        found[number] = spectrum.transpose(1, 2)  # expect: VF016
+    torch.save(found, path)
+# case: features of every batch are computed on the GPU and kept in main memory
+import torch
+def spectra(loader, device, path):
+    window = torch.hann_window(400, device=device)
+    found = {}
+    for number, batch in enumerate(loader):
+        spectrum = torch.abs(torch.stft(batch.to(device), 400, window=window, return_complex=True))
+        found[number] = spectrum.transpose(1, 2).cpu()
+    torch.save(found, path)
+# case: an evaluation within a training makes its tensors on the CPU
+import torch
+def evaluate(model, valid_set, device):
+    model.eval()
+    right = 0
+    for batch in valid_set.parts():
+        with torch.no_grad():
+            scores = model(batch["x"].to(device))
+            right += (scores.argmax(1) == torch.arange(10).to(device)).sum().item()
+    model.train()
+    return right
+def train(model, loader, valid_set, criterion, optimizer, device):
+    for number, (x, y) in enumerate(loader):
+        optimizer.zero_grad()
+        criterion(model(x.to(device)), y.to(device)).backward()
+        optimizer.step()
+        if number % 500 == 0:
+            print(evaluate(model, valid_set, device))
+# case: a table of loaders has one entry of features for each
+import torch
+def features(model, loader, device):
+    total = torch.zeros(64, device=device)
+    for x, _ in loader:
+        with torch.no_grad():
+            total += model(x.to(device)).sum(0)
+    return total
+def evaluate(model, loaders, device):
+    model.eval()
+    found = {}
+    for name, loader in loaders.items():
+        with torch.no_grad():
+            found[name] = features(model, loader, device)
+    return {name: values.mean().item() for name, values in found.items()}
+# case: the loaders of a table are gone through one after the other
+import torch
+def evaluate(model, loaders, device):
+    model.eval()
+    found = []
+    for loader in loaders.values():
+        for x, _ in loader:
+            with torch.no_grad():
+                found.append(model(x.to(device)))  # expect: VF016
+    return torch.cat(found).mean().item()

@@ -133,7 +133,7 @@ pub enum EventKind<'a> {
     /// `torch.load`.
     Load { call: &'a ExprCall, onto: Device, has_location: bool, bound_to: Option<String> },
     /// A checkpoint, loaded at the offset `from`, goes into a model or an optimizer.
-    LoadState { from: u32, into: Option<String> },
+    LoadState { from: u32, into: Option<String>, is_optimizer: bool },
     /// A `DataLoader` is built.
     LoaderBuilt { call: &'a ExprCall, role: Role },
     /// A tensor is moved to the GPU.

@@ -36,7 +36,7 @@ pub fn is_freed_before_move(
     let is_freed = bound_to.is_none_or(|name| {
         below[..moved].iter().any(|line| {
             let line = line.trim();
-            line.starts_with("def ") || line == format!("del {name}") || line.starts_with(&format!("{name} ="))
+            line.starts_with("def ") || line == format!("del {name}") || assigned_at(line, name) == Some(0)
         })
     });
     !is_function_left && !moves(&before[made..]) && is_freed
@@ -66,13 +66,17 @@ fn assigned_at(before: &str, name: &str) -> Option<usize> {
         let line = before[..*at].rfind('\n').map_or(0, |end| end + 1);
         before[line..*at].trim().is_empty()
     };
-    before.match_indices(&format!("{name} = ")).map(|(at, _)| at).filter(is_code).last()
+    let is_assigned = |at: &usize| {
+        let rest = before[at + name.len()..].trim_start_matches(' ');
+        rest.starts_with('=') && !rest.starts_with("==")
+    };
+    before.match_indices(name).map(|(at, _)| at).filter(is_assigned).filter(is_code).last()
 }
 
 /// Whether a class makes the variable, out of nothing that has been moved to a device.
 fn is_made_by_class(before: &str, made: usize, model: &str) -> bool {
-    let Some((_, value)) = before[made..].split_once("= ") else { return false };
-    let Some((class, rest)) = value.split_once('(') else { return false };
+    let Some((_, value)) = before[made..].split_once('=') else { return false };
+    let Some((class, rest)) = value.trim_start().split_once('(') else { return false };
     let given = rest.split(')').next().unwrap_or_default();
     let is_moved =
         |name: &str| name == model || assigned_at(before, name).is_some_and(|at| moves(statement(&before[at..])));

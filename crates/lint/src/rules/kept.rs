@@ -92,15 +92,20 @@ fn look<'a>(facts: &FileFacts<'a>, events: &[Event<'a>], event: &Event<'a>, repo
     let loops: Vec<LoopId> = facts.loops_around(event.scope).filter(outlives).collect();
     let trains = loops.iter().copied().find(|number| facts.trains(events, *number));
     let evaluates = || loops.iter().copied().find(|number| evaluates(facts, event, *number));
-    let gathers = || {
-        loops
-            .iter()
-            .copied()
-            .find(|number| tensor.is_data && matches!(facts.loops[*number].iterates, Iterates::Batches(_)))
+    let goes_through_batches = |number: &LoopId| matches!(facts.loops[*number].iterates, Iterates::Batches(_));
+    let gathers = || loops.iter().copied().find(|number| tensor.is_data && goes_through_batches(number));
+    // Features that the GPU computes of each batch, without a network.
+    let computes = || {
+        loops.iter().copied().find(|number| {
+            let moves =
+                |other: &Event<'_>| matches!(other.kind, EventKind::Move { .. }) && facts.is_in(other.scope, *number);
+            let is_written_out = facts.loops[*number].repeats == Repeats::Here;
+            tensor.graph == Certainty::No && is_written_out && goes_through_batches(number) && events.iter().any(moves)
+        })
     };
     let is_by_name = *how == Keeping::Store;
     let collects = || loops.iter().copied().find(|number| collects(facts, events, event, &tensor, *number));
-    let number = trains.or_else(evaluates).or_else(gathers).or_else(collects)?;
+    let number = trains.or_else(evaluates).or_else(gathers).or_else(computes).or_else(collects)?;
     let is_called_elsewhere = facts.loops[number].repeats == Repeats::Forward;
     if is_called_elsewhere && facts.index.usage.is_emptied(container) {
         return None;
@@ -115,7 +120,8 @@ fn look<'a>(facts: &FileFacts<'a>, events: &[Event<'a>], event: &Event<'a>, repo
     }
     let has_forward =
         events.iter().any(|other| matches!(other.kind, EventKind::Forward { .. }) && facts.is_in(other.scope, number));
-    let what = classify(facts, &tensor, *how, has_forward || trains.is_some())?;
+    let is_computed = !tensor.is_data && computes() == Some(number);
+    let what = classify(facts, &tensor, *how, has_forward || trains.is_some() || is_computed)?;
     let has_graph = matches!(what, What::Loss | What::Graph);
     // A sequence that grows by what the network says next is the network's own input.
     let is_input = *how == Keeping::Concatenate

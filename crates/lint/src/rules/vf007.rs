@@ -36,7 +36,10 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
             if is_grad && create && is_differentiated(events, event) {
                 continue;
             }
-            if is_grad && facts.escaped.contains(&event.range.start().to_u32()) {
+            // What leaves may be differentiated elsewhere: gradients with a graph, or what they were computed from.
+            let is_escaped = |at: &u32| facts.escaped.contains(at);
+            let leaves = provenance.as_ref().is_some_and(|inputs| inputs.forwards.iter().any(is_escaped));
+            if is_grad && (leaves || create && is_escaped(&event.range.start().to_u32())) {
                 continue;
             }
             if is_built_outside(facts, events, &provenance, number)

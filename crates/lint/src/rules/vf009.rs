@@ -7,6 +7,7 @@ use crate::analysis::facts::{EventKind, ScopeId, ScopeKind};
 use crate::analysis::index::ClassKind;
 use crate::analysis::names;
 use crate::finding::{Edit, Finding};
+use ruff_python_ast::Expr;
 
 pub(super) const RULE: Rule = Rule {
     code: "VF009",
@@ -43,9 +44,9 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
                 let text = facts.text(statement);
                 text.contains("OutOfMemory") || text.contains("out of memory")
             });
-            let is_rare = facts.branches(event.scope, number).iter().any(|(test, _)| {
-                let modulus = test.and_then(modulus);
-                modulus.and_then(|modulus| facts.index.number(&modulus.right)).is_some_and(|every| every >= RARE)
+            let is_rare = facts.branches(event.scope, number).iter().filter_map(|(test, _)| *test).any(|test| {
+                let every = modulus(test).and_then(|modulus| facts.index.number(&modulus.right));
+                every.is_some_and(|every| every >= RARE) || asks_if_finite(test)
             });
             if is_asked_for || probes || is_rare {
                 continue;
@@ -63,6 +64,20 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
             }
             findings.push(finding);
         }
+    }
+}
+
+/// Whether a test asks for a loss that is no number any more: it ends a training, or skips a batch now and then.
+fn asks_if_finite(test: &Expr) -> bool {
+    match test {
+        Expr::Call(call) => {
+            names::dotted(&call.func).is_some_and(|name| matches!(names::last(&name), "isnan" | "isinf" | "isfinite"))
+                || call.arguments.args.iter().any(asks_if_finite)
+                || matches!(&*call.func, Expr::Attribute(method) if asks_if_finite(&method.value))
+        }
+        Expr::BoolOp(operation) => operation.values.iter().any(asks_if_finite),
+        Expr::UnaryOp(operation) => asks_if_finite(&operation.operand),
+        _ => false,
     }
 }
 

@@ -24,7 +24,7 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
         let EventKind::Load { call, onto, has_location, bound_to } = &event.kind else { continue };
         let at = call.range().start().to_u32();
         let goes_into_model = facts.roots.iter().flatten().any(|other| match &other.kind {
-            EventKind::LoadState { from, into } => {
+            EventKind::LoadState { from, into, .. } => {
                 let frees = |into: &str| is_freed_before_move(facts, into, event, other, bound_to.as_deref());
                 // A network under construction is not on the GPU yet.
                 let is_constructed = into.as_deref() == Some("self")
@@ -47,7 +47,7 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
                 !is_elsewhere && if *has_location { is_device } else { facts.index.has_gpu }
             }
         };
-        if !goes_into_model || !is_gpu {
+        if !goes_into_model || !is_gpu || has_optimizers_alone(facts, at) {
             continue;
         }
         let message = if *has_location {
@@ -78,6 +78,22 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
         };
         findings.push(finding);
     }
+}
+
+/// Whether several optimizers, and nothing else, take over the parts of a checkpoint: then no tensor of it is left.
+fn has_optimizers_alone(facts: &FileFacts<'_>, load: u32) -> bool {
+    let parts: Vec<(&str, bool)> = facts
+        .roots
+        .iter()
+        .flatten()
+        .filter_map(|event| match &event.kind {
+            EventKind::LoadState { from, into, is_optimizer } if *from == load => {
+                Some((into.as_deref().unwrap_or_default(), *is_optimizer))
+            }
+            _ => None,
+        })
+        .collect();
+    parts.iter().all(|(_, is_optimizer)| *is_optimizer) && parts.iter().any(|(into, _)| *into != parts[0].0)
 }
 
 /// Whether a variable says where networks and batches go: `.to(where)`.

@@ -6,7 +6,7 @@ use ruff_text_size::{Ranged, TextRange, TextSize};
 use super::kept::{What, kept};
 use super::rule::Rule;
 use crate::analysis::FileFacts;
-use crate::analysis::facts::{Event, EventKind, Repeats};
+use crate::analysis::facts::{Event, EventKind, Gradients, Iterates, Repeats};
 use crate::analysis::names;
 use crate::finding::{Edit, Finding};
 use crate::recorded::Subject;
@@ -35,7 +35,11 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
                 // A loop that tests gradients takes no steps.
                 let steps = facts.loops[number].repeats != Repeats::Here
                     || events.iter().any(|other| matches!(other.kind, EventKind::Step { .. }));
-                if !steps {
+                // An evaluation that a training calls now and then has its own loop.
+                let mut loops = facts.loops_around(event.scope).take_while(|inner| *inner != number);
+                let is_evaluated = event.gradients == Gradients::Off
+                    && loops.any(|inner| facts.loops[inner].iterates != Iterates::Count);
+                if !steps || is_evaluated {
                     continue;
                 }
                 if let Some((factory, made)) = factory(facts, source) {
@@ -58,11 +62,33 @@ fn whole(range: TextRange, message: String) -> Finding {
         .advises("move each batch in the loop: `x = x.to(device, non_blocking=True)` with `pin_memory=True`")
 }
 
-/// A PyTorch factory function that could create its tensor on the device, and its name.
+/// A PyTorch factory function that could create its tensor on the device, and its name. What is computed from such a tensor and
+/// from numbers alone could be computed there too: `(torch.rand(n) * 2).long()`.
 fn factory<'a>(facts: &FileFacts<'_>, source: &'a Expr) -> Option<(&'a ExprCall, String)> {
-    let Expr::Call(call) = source else { return None };
+    let call = match source {
+        Expr::Call(call) => call,
+        Expr::UnaryOp(operation) => return factory(facts, &operation.operand),
+        Expr::BinOp(operation) => {
+            let (left, right) = (&*operation.left, &*operation.right);
+            return match (left.is_number_literal_expr(), right.is_number_literal_expr()) {
+                (false, true) => factory(facts, left),
+                (true, false) => factory(facts, right),
+                _ => None,
+            };
+        }
+        _ => return None,
+    };
+    if let Expr::Attribute(method) = &*call.func
+        && matches!(method.attr.as_str(), "float" | "long" | "int" | "bool" | "half" | "double" | "bernoulli")
+        && call.arguments.is_empty()
+    {
+        return factory(facts, &method.value);
+    }
     let path = facts.index.resolve(&names::dotted(&call.func)?)?;
     let name = path.strip_prefix("torch.")?;
+    if name == "bernoulli" {
+        return factory(facts, call.arguments.args.first()?);
+    }
     let serves = matches!(
         name,
         "zeros"
@@ -106,7 +132,9 @@ fn made_on_cpu(facts: &FileFacts<'_>, call: &ExprCall, factory: &ExprCall, name:
     )
     .costs("each step: the tensor in main memory and a copy that the GPU waits for")
     .advises(format!("make it there: `torch.{name}(…, device={moved})`"));
-    let is_simple = call.arguments.len() <= 1
+    let is_moved = matches!(&*call.func, Expr::Attribute(method) if method.value.range() == factory.range());
+    let is_simple = is_moved
+        && call.arguments.len() <= 1
         && call.arguments.keywords.is_empty()
         && facts.text(factory).ends_with(')')
         && !facts.text(factory).ends_with(",)");

@@ -187,7 +187,7 @@ impl<'a> Interpreter<'a> {
                     matches!(owner, Value::Optimizer(_)) || path.as_deref().is_some_and(names::is_optimizer);
                 let is_taken = is_optimizer && call.arguments.args.first().is_some_and(Expr::is_call_expr);
                 for from in froms.into_iter().filter(|_| !is_small && !is_taken) {
-                    self.record(EventKind::LoadState { from, into: path.clone() }, range);
+                    self.record(EventKind::LoadState { from, into: path.clone(), is_optimizer }, range);
                 }
                 Some(Value::Plain)
             }

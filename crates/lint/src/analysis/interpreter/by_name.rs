@@ -192,7 +192,8 @@ impl<'a> Interpreter<'a> {
             && name.to_lowercase().contains("load")
         {
             for from in froms.iter().copied() {
-                self.record(EventKind::LoadState { from, into: Some(into.clone()) }, call.range());
+                let kind = EventKind::LoadState { from, into: Some(into.clone()), is_optimizer: false };
+                self.record(kind, call.range());
             }
         }
     }

@@ -77,6 +77,8 @@ impl<'a> Interpreter<'a> {
                 | "logging",
                 _,
             ) => return Value::Plain,
+            // It runs its network itself, without gradients where it evaluates.
+            ("ultralytics", _) => return Value::Plain,
             ("datasets", "load_dataset") => return Value::Dataset(self.data_role(call)),
             ("apex", _) if last == "initialize" => return Value::Tuple(Rc::new(arguments.positional.clone())),
             ("deepspeed", "initialize") => return Value::UNKNOWN,
@@ -167,7 +169,9 @@ impl<'a> Interpreter<'a> {
                 self.consume(&Value::Unknown(inputs.clone()));
                 let graph = if create { self.graph_here() } else { Certainty::Unknown };
                 let own = Provenance { forwards: vec![call.range().start().to_u32()], keeps: Vec::new() };
-                let provenance = merge(&inputs, &Some(Rc::new(own)));
+                let own = Some(Rc::new(own));
+                // Gradients without a graph do not reach back.
+                let provenance = if create { merge(&inputs, &own) } else { own };
                 return Value::Structure(Tensor { graph, provenance, ..Tensor::plain(Device::Unknown) });
             }
             "autograd.backward" => {

@@ -13,7 +13,7 @@ use crate::analysis::facts::EventKind;
 use crate::analysis::index::ClassKind;
 use crate::analysis::names;
 use crate::analysis::usage::is_fluent;
-use crate::analysis::value::{Certainty, Loader, Tensor, Value, merge};
+use crate::analysis::value::{Bound, Certainty, Loader, Tensor, Value, merge};
 
 impl<'a> Interpreter<'a> {
     pub(super) fn method(
@@ -84,8 +84,10 @@ impl<'a> Interpreter<'a> {
                 _ => owner.clone(),
             },
             Value::Loader(_) | Value::Dataset(_) => match name {
-                "to" | "cuda" => owner.clone(),
-                "__len__" => Value::Plain,
+                "__len__" | "keys" => Value::Plain,
+                // A table of them, with names.
+                "items" => Value::List(Rc::new(Value::Tuple(Rc::new(vec![Value::Plain, owner.clone()]))), Bound::Open),
+                "values" => Value::List(Rc::new(owner.clone()), Bound::Open),
                 _ => owner.clone(),
             },
             Value::Instance(class, object) => {
