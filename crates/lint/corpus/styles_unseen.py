@@ -431,3 +431,117 @@ def evaluate(model, loaders, device):
             with torch.no_grad():
                 found.append(model(x.to(device)))  # expect: VF016
     return torch.cat(found).mean().item()
+# case: unit tests of a few steps
+import unittest
+import torch
+class TestAverage(unittest.TestCase):
+    def test_average(self):
+        model = torch.nn.Linear(32, 32).cuda()
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for _ in range(3):
+            x = torch.randn(32).cuda()
+            loss = model(x).sum()
+            loss.backward(retain_graph=True)
+            optimizer.step()
+        self.assertTrue(torch.isfinite(loss))
+# case: a training of the same steps
+import torch
+def train(loader, model, optimizer):
+    for _ in loader:
+        x = torch.randn(32).cuda()  # expect: VF015
+        loss = model(x).sum()
+        loss.backward(retain_graph=True)  # expect: VF007
+        optimizer.step()  # expect: VF005
+# case: a pattern is searched again after an error
+import re
+import torch
+def measure(model, files, sizes):
+    found = []
+    for name in files:
+        try:
+            found.append((re.search(r"\d+", name).group(0), perplexity(model, name)))
+        except torch.cuda.OutOfMemoryError:
+            found.append((re.search(r"\d+", name).group(0), None))
+    return found
+# case: a base class evaluates with methods of the classes derived from it
+import torch
+class Evaluator:
+    def run(self, loaders):
+        with torch.no_grad():
+            for name in loaders:
+                self.evaluate_translation(name, loaders[name])
+class Translator(Evaluator):
+    def evaluate_translation(self, name, loader):
+        self.encoder.eval()
+        for x, y in loader:
+            score = self.encoder(x.cuda())
+            print(name, (score.argmax(1) == y.cuda()).sum().item())
+# case: a base class evaluates so with gradients on
+import torch
+class Evaluator:
+    def run(self, loaders):
+        for name in loaders:
+            self.evaluate_translation(name, loaders[name])
+class Translator(Evaluator):
+    def evaluate_translation(self, name, loader):
+        self.encoder.eval()
+        for x, y in loader:
+            score = self.encoder(x.cuda())  # expect: VF003
+            print(name, (score.argmax(1) == y.cuda()).sum().item())
+# case: a softmax of results without a graph
+import torch
+from torch import nn
+def evaluate(model, test_loader, device):
+    model.eval()
+    right = 0
+    for x, y in test_loader:
+        with torch.no_grad():
+            scores = model(x.to(device))
+        chances = nn.Softmax(dim=1)(scores)
+        right += (chances.argmax(1) == y.to(device)).sum().item()
+    return right
+# case: a softmax of results with their graph
+import torch
+from torch import nn
+def evaluate(model, test_loader, device):
+    model.eval()
+    right = 0
+    for x, y in test_loader:
+        scores = model(x.to(device))  # expect: VF003
+        chances = nn.Softmax(dim=1)(scores)
+        right += (chances.argmax(1) == y.to(device)).sum().item()
+    return right
+# case: networks in a table are on the CPU while their weights load
+import torch
+from nets import Clips
+class Trainer:
+    def build(self, streams, device):
+        for stream in streams:
+            stream["net"] = Clips(width=64)
+            stream["net"].load_state_dict(torch.load(stream["file"]))
+        for stream in streams:
+            stream["net"].to(device)
+# case: networks in a table are on the GPU while their weights load
+import torch
+from nets import Clips
+class Trainer:
+    def build(self, streams, device):
+        for stream in streams:
+            stream["net"] = Clips(width=64).to(device)
+            stream["net"].load_state_dict(torch.load(stream["file"]))  # expect: VF010
+# case: a class loads its own weights
+import torch
+from torch import nn
+class Clips(nn.Module):
+    @classmethod
+    def from_file(cls, path, width):
+        model = cls(width)
+        model.load_state_dict(torch.load(path, map_location="cuda"))
+        return model
+# case: gradients are read in a comment alone
+import torch
+def train(net, loader, criterion, optimizer):
+    for x, y in loader:
+        criterion(net(x.cuda()), y.cuda()).backward()
+        # print(net.head.weight.grad)
+        optimizer.step()  # expect: VF005

@@ -244,6 +244,15 @@ impl<'a> Index<'a> {
         None
     }
 
+    /// What the classes derived from a class in the file have for a method that it leaves to them.
+    pub fn methods_below(&self, class: ClassId, name: &str) -> Vec<FunctionId> {
+        let derives = |other: &&Class<'a>| {
+            let bases = other.bases.iter().filter_map(|base| self.class_by_name.get(base.as_str()));
+            bases.into_iter().any(|base| *base == class)
+        };
+        self.classes.iter().filter(derives).filter_map(|other| other.methods.get(name).copied()).collect()
+    }
+
     fn kind_of(&self, class: ClassId, depth: usize) -> ClassKind {
         let declared = &self.classes[class];
         for base in &declared.bases {

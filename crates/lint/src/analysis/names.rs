@@ -43,6 +43,14 @@ fn index(expression: &Expr) -> String {
     }
 }
 
+/// Libraries whose functions neither take nor make tensors with a graph.
+pub fn is_without_tensors(library: &str) -> bool {
+    matches!(
+        library,
+        "torchmetrics" | "evaluate" | "wandb" | "numpy" | "os" | "random" | "math" | "time" | "json" | "logging" | "re"
+    )
+}
+
 /// What an access path is an item of: `nets` for `nets['a']`.
 pub fn container(path: &str) -> Option<&str> {
     path.strip_suffix(']').and_then(|path| path.rsplit_once('[')).map(|(container, _)| container)

@@ -20,6 +20,8 @@ pub fn is_freed_before_move(
 ) -> bool {
     let (start, end) = (usize::from(copy.range.start()), usize::from(copy.range.end()));
     let (before, after) = (&facts.source[..start], &facts.source[end..]);
+    // As it is written: the path of `nets["a"]` has other quotes.
+    let model = facts.source[copy.range].split_once(".load_state_dict(").map_or(model, |(written, _)| written);
     // A part is where the whole is.
     let wholes = std::iter::successors(Some(model), |path| path.rsplit_once('.').map(|(whole, _)| whole));
     let Some((model, made)) = wholes.into_iter().find_map(|path| Some((path, assigned_at(before, path)?))) else {
@@ -82,7 +84,7 @@ fn is_made_by_class(before: &str, made: usize, model: &str) -> bool {
         |name: &str| name == model || assigned_at(before, name).is_some_and(|at| moves(statement(&before[at..])));
     let mut names =
         given.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|name| !name.is_empty());
-    names::last(class).starts_with(char::is_uppercase) && !names.any(is_moved)
+    (names::last(class).starts_with(char::is_uppercase) || class == "cls") && !names.any(is_moved)
 }
 
 /// Whether the function ends with the model still on the CPU, and a local variable that has the checkpoint ends with it.

@@ -4,6 +4,7 @@ use ruff_python_ast::Stmt;
 use ruff_text_size::Ranged;
 
 use super::rule::Rule;
+use super::unit_test::is_unit_test;
 use crate::analysis::FileFacts;
 use crate::analysis::facts::{Event, EventKind, LoopId, Repeats};
 use crate::analysis::names;
@@ -29,7 +30,9 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
                 EventKind::ZeroGrad { owner, keeps_memory: true } if !fills_gradients(facts.source) => {
                     findings.push(in_place(facts, event, owner));
                 }
-                EventKind::Step { optimizer, is_engine: false } => missing(facts, events, event, optimizer, findings),
+                EventKind::Step { optimizer, is_engine: false } if !is_unit_test(facts, event.scope) => {
+                    missing(facts, events, event, optimizer, findings)
+                }
                 _ => {}
             }
         }
@@ -93,7 +96,10 @@ fn missing(
             return;
         }
     } else if loop_text(facts, number).is_some_and(|text| {
-        text.contains("zero_grad") || text.contains(".grad") || text.contains(&format!("{optimizer} ="))
+        let mut code = text.lines().filter(|line| !line.trim_start().starts_with('#'));
+        code.any(|line| {
+            line.contains("zero_grad") || line.contains(".grad") || line.contains(&format!("{optimizer} ="))
+        })
     }) {
         return;
     }

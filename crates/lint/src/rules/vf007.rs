@@ -3,6 +3,7 @@
 use std::collections::HashSet;
 
 use super::rule::Rule;
+use super::unit_test::is_unit_test;
 use crate::analysis::FileFacts;
 use crate::analysis::facts::{Event, EventKind, LoopId, Repeats};
 use crate::analysis::value::ProvenanceRef;
@@ -25,7 +26,7 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
                 EventKind::Grad { inputs, retain, create } => (inputs.clone(), *retain, *create),
                 _ => continue,
             };
-            if !retain && !create {
+            if !retain && !create || is_unit_test(facts, event.scope) {
                 continue;
             }
             let Some(number) = facts.loops_around(event.scope).next() else { continue };

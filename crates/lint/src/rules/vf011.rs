@@ -198,8 +198,12 @@ impl<'a> Search<'_, 'a, '_> {
                     | "num"
             )
         });
+        let is_plain = self.facts.index.resolve(&path).is_some_and(|full| {
+            let library = full.split('.').next().unwrap_or_default();
+            names::is_without_tensors(library)
+        });
         let is_recursion = self.function.last().is_some_and(|function| *function == last);
-        !prepares && (tried.contains(&path) || is_recursion)
+        !prepares && !is_plain && (tried.contains(&path) || is_recursion)
     }
 }
 

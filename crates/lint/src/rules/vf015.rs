@@ -5,6 +5,7 @@ use ruff_text_size::{Ranged, TextRange, TextSize};
 
 use super::kept::{What, kept};
 use super::rule::Rule;
+use super::unit_test::is_unit_test;
 use crate::analysis::FileFacts;
 use crate::analysis::facts::{Event, EventKind, Gradients, Iterates, Repeats};
 use crate::analysis::names;
@@ -29,6 +30,9 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
         for event in events {
             let EventKind::Move { call, tensor, source } = &event.kind else { continue };
+            if is_unit_test(facts, event.scope) {
+                continue;
+            }
             if tensor.is_whole {
                 findings.push(whole(event.range, "a whole data set is moved to the GPU".into()));
             } else if let Some(number) = facts.batch_loop(events, event.scope) {

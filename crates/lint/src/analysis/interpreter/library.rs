@@ -72,11 +72,7 @@ impl<'a> Interpreter<'a> {
                     return self.module();
                 }
             }
-            (
-                "torchmetrics" | "evaluate" | "wandb" | "numpy" | "os" | "random" | "math" | "time" | "json"
-                | "logging",
-                _,
-            ) => return Value::Plain,
+            (library, _) if names::is_without_tensors(library) => return Value::Plain,
             // It runs its network itself, without gradients where it evaluates.
             ("ultralytics", _) => return Value::Plain,
             ("datasets", "load_dataset") => return Value::Dataset(self.data_role(call)),
@@ -128,6 +124,10 @@ impl<'a> Interpreter<'a> {
         if path.starts_with("nn.") && last.starts_with(char::is_uppercase) {
             if last.ends_with("Loss") {
                 return Value::Criterion;
+            }
+            // A function of its input, whatever it is called on.
+            if has_no_parameters(last) {
+                return Value::Library(format!("torch.nn.functional.{last}").into());
             }
             if last == "Parameter" {
                 return Value::Tensor(Tensor { is_leaf: true, ..Tensor::plain(Device::Unknown) });
@@ -262,6 +262,23 @@ impl<'a> Interpreter<'a> {
 /// Whether a keyword argument is `True`.
 pub(super) fn is_true(call: &ExprCall, keyword: &str) -> bool {
     matches!(call.arguments.find_keyword(keyword).map(|keyword| &keyword.value), Some(Expr::BooleanLiteral(literal)) if literal.value)
+}
+
+/// Layers without parameters.
+fn has_no_parameters(layer: &str) -> bool {
+    matches!(
+        layer,
+        "Softmax"
+            | "LogSoftmax"
+            | "Sigmoid"
+            | "Tanh"
+            | "ReLU"
+            | "LeakyReLU"
+            | "GELU"
+            | "Softplus"
+            | "Flatten"
+            | "Upsample"
+    ) || layer.contains("Pool")
 }
 
 /// Functions that create a tensor.

@@ -92,7 +92,15 @@ impl<'a> Interpreter<'a> {
             },
             Value::Instance(class, object) => {
                 let (class, object) = (*class, object.clone());
-                match self.facts.index.method(class, name) {
+                let own = self.facts.index.method(class, name);
+                let below = if own.is_none() { self.facts.index.methods_below(class, name) } else { Vec::new() };
+                if let Some((last, others)) = below.split_last() {
+                    for method in others {
+                        self.follow(*method, self.facts.index.functions[*method].class, call, arguments);
+                    }
+                    return self.follow(*last, self.facts.index.functions[*last].class, call, arguments);
+                }
+                match own {
                     // A `forward` without inputs is a step of an object that holds its batch; that of an object which is no network is
                     // a method like any other.
                     Some(method)
