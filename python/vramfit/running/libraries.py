@@ -171,7 +171,9 @@ def _recurrent(patches: Patches, recorder: ScriptRecorder) -> None:
         if len(weights) != len(module._flat_weights) or len(weights) != len(module._flat_weights_names) or not weights:
             return
         first = weights[0]
-        if not all(weight.is_cuda and weight.dtype == first.dtype for weight in weights) or not first.is_floating_point():
+        if not all(weight.is_cuda and weight.dtype == first.dtype for weight in weights):
+            return
+        if first.dtype not in torch.backends.cudnn.CUDNN_TENSOR_DTYPES:
             return
         with torch.no_grad():
             whole = torch.empty(sum(weight.numel() for weight in weights), dtype=first.dtype, device="cuda")

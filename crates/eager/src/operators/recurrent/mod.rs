@@ -146,6 +146,13 @@ pub fn is_flattened(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::Float32 | Dtype::Float16 | Dtype::Float64)
 }
 
+/// Whether weights lie in one block already (`try_get_weight_buf` in `RNN.cpp`). Those of a copied module do not.
+fn are_one_block(weights: &[Tensor]) -> bool {
+    let Some((first, others)) = weights.split_first() else { return false };
+    let block = first.storage().and_then(|storage| storage.id());
+    block.is_some() && others.iter().all(|weight| weight.storage().and_then(|storage| storage.id()) == block)
+}
+
 fn take_workspace(context: &mut Context, problem: &RecurrentProblem, pass: RecurrentPass) {
     context.note_assumed_workspace();
     let workspace = context.scratch(problem.workspace(pass));
@@ -340,7 +347,7 @@ fn run(context: &mut Context, problem: &RecurrentProblem, input: &Tensor, tensor
         tensors.states.iter().map(|state| context.empty_contiguous(dtype, state.shape())).collect();
     let whole = match &tensors.whole {
         Some(whole) => Some(whole.clone()),
-        None if is_flattened(dtype) && !context.has_moved_weights => None,
+        None if are_one_block(&tensors.weights) && !context.has_moved_weights => None,
         // cuDNN gets a copy of them that is one block.
         None => {
             let elements: i64 = tensors.weights.iter().map(|weight| weight.layout().elements()).sum();
