@@ -6,7 +6,10 @@ use vramfit_graph::layout::Layout;
 
 use super::call::{Call, Outcome, Unmodelled};
 use super::facts::*;
-use super::pointwise::{Elementwise, KERNEL_OF_INPUT, KERNEL_OF_RESULT, Save, elementwise, run, run_in_place};
+use super::pointwise::{
+    Elementwise, KERNEL_OF_INPUT, KERNEL_OF_RESULT, RECTIFIED_INPUT, RECTIFIED_RESULT, Save, elementwise, run,
+    run_in_place,
+};
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 
 /// What the family's operators have in common.
@@ -43,7 +46,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.leaky_relu.default"],
         Facts {
-            memory: Modelled(from_input),
+            memory: Modelled(rectified),
             keeps: Keeps::Inputs,
             activation: Some(Activation { module: "LeakyReLU", in_place: "aten.leaky_relu_.default" }),
             ..FAMILY
@@ -69,7 +72,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.threshold.default"],
-        Facts { memory: Modelled(from_input), time: Time::moves("relu", Extent::Larger), ..FAMILY },
+        Facts { memory: Modelled(rectified), time: Time::moves("relu", Extent::Larger), ..FAMILY },
     ),
     Operator::new(
         &["aten.softplus.default"],
@@ -103,7 +106,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["aten.celu_.default"], Facts { memory: Modelled(from_result_in_place), ..IN_PLACE }),
     Operator::new(
         &["aten.leaky_relu_.default"],
-        Facts { memory: Modelled(from_result_in_place), keeps: Keeps::Inputs, ..IN_PLACE },
+        Facts { memory: Modelled(leaky_relu_in_place), keeps: Keeps::Inputs, ..IN_PLACE },
     ),
     Operator::new(
         &["aten.silu_.default"],
@@ -121,7 +124,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["aten.relu6_.default"], Facts { memory: Modelled(from_input_in_place), ..IN_PLACE }),
     Operator::new(
         &["aten.threshold_.default"],
-        Facts { memory: Modelled(from_input_in_place), time: Time::moves("relu", Extent::Larger), ..IN_PLACE },
+        Facts { memory: Modelled(threshold_in_place), time: Time::moves("relu", Extent::Larger), ..IN_PLACE },
     ),
     Operator::new(
         &["aten.gelu_.default"],
@@ -164,6 +167,19 @@ fn from_input_in_place(context: &mut Context, call: &Call<'_>) -> Outcome {
 /// The gradient is found from what was written.
 fn from_result_in_place(context: &mut Context, call: &Call<'_>) -> Outcome {
     run_in_place(context, call, &KERNEL_OF_RESULT)
+}
+
+/// From the input, as which the gradient lies.
+fn rectified(context: &mut Context, call: &Call<'_>) -> Outcome {
+    run(context, call, &RECTIFIED_INPUT)
+}
+
+fn threshold_in_place(context: &mut Context, call: &Call<'_>) -> Outcome {
+    run_in_place(context, call, &RECTIFIED_INPUT)
+}
+
+fn leaky_relu_in_place(context: &mut Context, call: &Call<'_>) -> Outcome {
+    run_in_place(context, call, &RECTIFIED_RESULT)
 }
 
 /// The first half times the sigmoid of the second.

@@ -15,7 +15,7 @@ use crate::autograd::Context;
 pub(super) use binary::{add_into, subtract};
 pub(super) use binary_formulas::{DIV, MUL, WHERE, XLOGY};
 pub(super) use formula::{Elementwise, Save, apply, elementwise, promote, rebased, record, run, run_in_place};
-pub(super) use unary::{KERNEL_OF_BOTH, KERNEL_OF_INPUT, KERNEL_OF_RESULT};
+pub(super) use unary::{KERNEL_OF_BOTH, KERNEL_OF_INPUT, KERNEL_OF_RESULT, RECTIFIED_INPUT, RECTIFIED_RESULT};
 
 /// A rule from a row of the tables.
 macro_rules! new {

@@ -25,6 +25,8 @@ pub const fn of_gradient(formula: &'static [(usize, Formula)]) -> Elementwise {
 
 /// A kernel of its own finds the gradient from the incoming one and what was saved.
 pub const KERNEL: &[(usize, Formula)] = &[(0, Steps(&[Like(&[G, S])]))];
+/// The same, with a result that lies as the saved tensor does.
+const KERNEL_LIKE_SAVED: &[(usize, Formula)] = &[(0, Steps(&[Like(&[S, G])]))];
 /// The same from two saved tensors.
 pub const KERNEL_OF_BOTH: &[(usize, Formula)] = &[(0, Steps(&[Like(&[G, S, Saved(1)])]))];
 /// `grad * f(saved)`.
@@ -52,6 +54,11 @@ const FRESH: &[(usize, Formula)] = &[(0, Steps(&[Like(&[G])]))];
 pub static KERNEL_OF_INPUT: Elementwise = of_input(KERNEL);
 /// The same of the result.
 pub static KERNEL_OF_RESULT: Elementwise = of_result(KERNEL);
+/// `threshold_backward`, `leaky_relu_backward`: their kernels take the saved tensor before the gradient, and the result lies as the
+/// first of their operands does.
+pub static RECTIFIED_INPUT: Elementwise = of_input(KERNEL_LIKE_SAVED);
+/// The same of the result.
+pub static RECTIFIED_RESULT: Elementwise = of_result(KERNEL_LIKE_SAVED);
 /// The gradient is one new tensor, from nothing saved: `neg`, and zeros.
 pub static FRESH_GRADIENT: Elementwise = of_gradient(FRESH);
 /// The gradient goes through.

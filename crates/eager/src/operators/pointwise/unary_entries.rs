@@ -36,7 +36,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.relu.default"],
         Facts {
-            memory: Modelled(new!(unary::KERNEL_OF_RESULT)),
+            memory: Modelled(new!(unary::RECTIFIED_RESULT)),
             time: Time::moves("relu", Extent::Larger),
             keeps: Keeps::Results,
             activation: Some(Activation { module: "ReLU", in_place: "aten.relu_.default" }),
@@ -216,7 +216,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.relu_.default"],
         Facts {
-            memory: Modelled(in_place!(unary::KERNEL_OF_RESULT)),
+            memory: Modelled(in_place!(unary::RECTIFIED_RESULT)),
             time: Time::moves("relu", Extent::Larger),
             keeps: Keeps::Results,
             ..IN_PLACE
