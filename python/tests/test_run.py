@@ -178,6 +178,15 @@ def test_what_grows_from_step_to_step_is_named_with_its_line(tmp_path):
     assert leaks[0]["per_step"] == 1_024_000
 
 
+def test_a_weight_that_a_call_returned_as_it_is_gets_its_gradient(tmp_path):
+    recorded(tmp_path, """
+        import torch
+        layer = torch.nn.utils.parametrizations.spectral_norm(torch.nn.Linear(8, 1)).cuda()
+        layer(torch.randn(4, 8, device="cuda")).sum().backward()
+        assert all(weight.grad is not None for weight in layer.parameters())
+    """)
+
+
 def test_gradients_of_gradients_are_recorded_as_the_calls_that_autograd_makes(tmp_path):
     script = recorded(tmp_path, """
         import torch

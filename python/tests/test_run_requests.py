@@ -131,3 +131,83 @@ def test_gradients_of_a_tensor_written_through_a_view_are_followed_with_create_g
         ((gradient.flatten(1).norm(dim=1) - 1) ** 2).mean().backward()
     """)
     assert without_rule == []
+
+
+def test_a_gradient_penalty_with_dropout_makes_the_requests_of_an_h200(tmp_path):
+    """Recorded in a synthesizer of tables: 400 rows through layers of 1024."""
+    found, without_rule = requests(tmp_path, """
+        import torch
+        from torch import nn
+        critic = nn.Sequential(
+            nn.Linear(2280, 1024), nn.LeakyReLU(0.2), nn.Dropout(0.5), nn.Linear(1024, 1024), nn.LeakyReLU(0.2), nn.Dropout(0.5), nn.Linear(1024, 1),
+        ).cuda()
+        x = torch.randn(400, 2280, device="cuda", requires_grad=True)
+        out = critic(x)
+        gradient, = torch.autograd.grad(out, x, torch.ones(400, 1, device="cuda"), create_graph=True)
+        ((gradient.norm(2, dim=1) - 1) ** 2).mean().backward()
+    """)
+    # The mask as numbers, then times a factor; the gradient times that; the slope of what the layer before gave.
+    layer = "+hidden +hidden -hidden -hidden +hidden -hidden"
+    sizes = {"hidden": 400 * 1024 * 4, "x": 400 * 2280 * 4, "library": 32 << 20}
+    assert contains(found, spelled(f"+hidden +library +hidden {layer} +hidden +hidden {layer} +x", sizes))
+    assert without_rule == []
+
+
+def test_the_second_gradient_of_a_convolutions_weight_is_a_convolution_over_the_batch(tmp_path):
+    """Recorded in a model of text: 64 lines of 64 characters."""
+    found, without_rule = requests(tmp_path, """
+        import torch
+        layer = torch.nn.Conv1d(98, 384, 1).cuda()
+        x = torch.randn(64, 98, 64, device="cuda", requires_grad=True)
+        gradient, = torch.autograd.grad(layer(x).square().sum(), x, create_graph=True)
+        gradient.square().sum().backward()
+    """)
+    sizes = {"whole": 64 * 384 * 64 * 4, "x": 64 * 98 * 64 * 4, "weight": 98 * 384 * 4}
+    # Workspaces come and go in between.
+    lasting = [request for request in found if request[1] in sizes.values()]
+    assert contains(lasting, spelled("+whole +whole +x +weight -x -whole", sizes))
+    assert without_rule == []
+
+
+# A sum of long rows is split among multiprocessors.
+_ROWS = "+column +parts +column -column -parts"
+# Recorded in a WGAN: 32 pictures of 64 by 64 with 48 channels.
+_OF_LAYER_NORM = f"""
+    +whole +column +column +whole +whole +whole {_ROWS} -whole {_ROWS} {_ROWS} +whole {_ROWS} -whole
+    +column +whole {_ROWS} +column +column -column -column -column -whole
+    +whole +column +whole +column +whole -column -whole -column +column +whole +column +whole -column -whole -column
+    -whole -whole -column -column -column -column -column -whole
+    +column +column +whole {_ROWS} +whole {_ROWS} +whole +whole -whole -whole -column -whole -column +whole -whole -column -column
+    +whole +weight -whole -whole
+"""
+
+
+def test_the_second_derivative_of_layer_norm_makes_the_requests_of_an_h200(tmp_path):
+    found, without_rule = requests(tmp_path, """
+        import torch
+        norm, pool = torch.nn.LayerNorm([48, 64, 64]).cuda(), torch.nn.AvgPool2d(2)
+        x = torch.randn(32, 48, 64, 64, device="cuda", requires_grad=True)
+        gradient, = torch.autograd.grad(pool(norm(x)).square().sum(), x, create_graph=True)
+        ((gradient.flatten(1).norm(2, dim=1) - 1) ** 2).mean().backward()
+    """)
+    sizes = {"whole": 32 * 48 * 64 * 64 * 4, "weight": 48 * 64 * 64 * 4, "column": 512, "parts": 2560}
+    assert contains(found, spelled(_OF_LAYER_NORM, sizes))
+    assert without_rule == []
+
+
+def test_the_weights_of_a_copied_recurrent_module_are_put_together_for_each_call(tmp_path):
+    found, _ = requests(tmp_path, """
+        import copy, torch
+        net = torch.nn.LSTM(768, 768, num_layers=2, batch_first=True).cuda()
+        target = copy.deepcopy(net).requires_grad_(False)
+        x = torch.randn(128, 10, 768, device="cuda")
+        marker = torch.empty(77 << 10, device="cuda")
+        with torch.no_grad():
+            net(x)
+            again = torch.empty(77 << 10, device="cuda")
+            target(x)
+    """)
+    weights, marker = ("+", 2 * (2 * 4 * 768 * 768 + 2 * 4 * 768) * 4), ("+", 4 * (77 << 10))
+    first, second = (at for at, request in enumerate(found) if request == marker)
+    assert weights not in found[first:second]
+    assert weights in found[second:]

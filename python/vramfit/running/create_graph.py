@@ -105,7 +105,8 @@ class _Replay:
     def _run(self, call: RecordedCall) -> None:
         args = [self._value(value) for value in call.args]
         kwargs = {name: self._value(value) for name, value in call.kwargs.items()}
-        result = call.operator.overload(*args, **kwargs)
+        run = _fused_dropout if call.operator.qualified == "aten::dropout" else call.operator.overload
+        result = run(*args, **kwargs)
         results = result if isinstance(result, (list, tuple)) else (result,)
         for index, one in zip(call.results, results):
             if index is not None and isinstance(one, torch.Tensor):
@@ -133,6 +134,13 @@ class _Known:
         recorder.replayed.clear()
         for tensor in self._tensors.values():
             recorder.infos.pop(id(tensor), None)
+
+
+def _fused_dropout(source: torch.Tensor, p: float, train: bool) -> Any:
+    """Dropout as a GPU runs it, which keeps a mask. On other devices the composite multiplies with noise instead."""
+    if not train or not 0 < p < 1 or not source.numel():
+        return torch.ops.aten.dropout.default(source, p, train)
+    return torch.ops.aten.native_dropout.default(source, p, train)[0]
 
 
 def _references(value: Any) -> List[int]:

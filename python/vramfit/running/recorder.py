@@ -112,9 +112,10 @@ class ScriptRecorder(Recorder):
         """A tensor that only autograd has: a view that an operator made of its argument, or one of its own results."""
         kind = self.session.kinds.of(tensor)
         if base is None:
-            # Its memory belongs to the operator's node, which has it already.
+            # Its memory belongs to the operator's node, which has it already. What is computed from it is on the GPU.
             info = self.adopt(tensor, kind, None, 0, True)
             self.constants.append(info.index)
+            info.host = False
             return info
         owner = self.record_of(base)
         info = self.adopt(tensor, kind, owner.storage, owner.offset, owner.host, view=True)
@@ -123,8 +124,8 @@ class ScriptRecorder(Recorder):
         else:
             number = self.session.number(self.session.operator(torch.ops.aten.as_strided.default))
             arguments = [owner.name, kind.shape, kind.stride, None]  # type: ignore[list-item]
-        # The operator made it in the forward pass, on the script's own thread, which numbers its nodes.
-        self.pseudo("thread", {"is_backward": False})
+        # The operator made it in the forward pass, on the script's own thread, which numbered its node.
+        self.pseudo("thread", {"is_backward": None})
         self.steps.append(("call", number, arguments, [info.name], self.session.sources.here(), 0))
         self.pseudo("thread", {"is_backward": True})
         if kind.requires_grad:
@@ -165,7 +166,8 @@ class ScriptRecorder(Recorder):
         references: List[Any] = [Reference(info.index) for info in infos]
         self.calls.append(RecordedCall(operator, *substituted(args, kwargs, references), results))
         for result in results:
-            if result is not None:
+            # An argument that is returned as it is, such as a matrix by `flatten(1)`, stays what it was.
+            if result is not None and (operator.writes or result not in inputs):
                 self.leads_to(result, inputs)
                 self.made_by.setdefault(result, []).append(number)
         if operator.writes:

@@ -1,7 +1,7 @@
 //! The backward graph: nodes, edges, saved tensors.
 
 use std::cell::{Cell, RefCell};
-use std::rc::Rc;
+use std::rc::{Rc, Weak};
 
 use smallvec::SmallVec;
 
@@ -84,6 +84,8 @@ pub struct Node<Function: Backward + ?Sized = dyn Backward> {
     pub(crate) buffer: RefCell<Gradients>,
     /// Hooks on its outputs.
     pub(crate) hooks: RefCell<Vec<OutputHook>>,
+    /// The node of the last `t()` that a linear layer made of its output.
+    pub(crate) transposed: RefCell<Option<Weak<Node>>>,
     /// Its backward function.
     pub backward: Function,
 }
@@ -105,6 +107,7 @@ impl<Function: Backward> Node<Function> {
             is_end: Cell::new(false),
             buffer: RefCell::default(),
             hooks: RefCell::default(),
+            transposed: RefCell::default(),
             backward,
         }
     }

@@ -43,8 +43,10 @@ impl Forward<'_> {
                 }
             }
             ScriptCall::SwitchThread => {
-                let is_backward = matches!(call.arguments.first(), Some(Value::Bool(true)));
+                let given = call.arguments.first();
+                let is_backward = matches!(given, Some(Value::Bool(true)));
                 context.set_thread(if is_backward { Thread::Backward } else { Thread::Main });
+                context.is_recalling = matches!(given, Some(Value::None));
             }
             ScriptCall::EndPhase => {
                 if let Some(Value::Text(phase)) = call.arguments.first() {

@@ -46,13 +46,13 @@ pub(super) const OPERATORS: &[Operator] = &[
 
 /// How many rows are normalized, and how long each is.
 #[derive(Clone, Copy, Debug)]
-struct Rows {
-    count: i64,
-    width: i64,
+pub(super) struct Rows {
+    pub count: i64,
+    pub width: i64,
 }
 
 impl Rows {
-    fn of(input: &Tensor, normalized: usize) -> Result<Rows, Unmodelled> {
+    pub fn of(input: &Tensor, normalized: usize) -> Result<Rows, Unmodelled> {
         let outer = input.shape().len().checked_sub(normalized).ok_or(Unmodelled)?;
         let (count, width) = input.shape().split_at(outer);
         Ok(Rows { count: count.iter().product(), width: width.iter().product() })
@@ -70,47 +70,57 @@ struct Normalized {
 impl Backward for Normalized {
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None, None, None] };
-        let source = node.saved(1);
-        let input = context.contiguous(&source);
-        let result = node.wants(0).then(|| context.empty(input.shared_layout()));
-        let like = |context: &mut Context, index: usize, layout: &Option<Rc<Layout>>| match layout {
-            Some(layout) if node.wants(index) => Some(context.empty_contiguous(layout.dtype, &layout.shape)),
-            _ => None,
-        };
-        let mut scale = like(context, 1, &self.scale);
-        let mut shift = like(context, 2, &self.shift);
-        if self.rows.count > 0 {
-            let incoming = context.contiguous(&gradient);
-            self.sum_rows(context, &mut scale, &mut shift);
-            drop(incoming);
-        }
-        drop(input);
-        smallvec![result, scale, shift]
+        let wanted = [0, 1, 2].map(|index| node.wants(index));
+        let weights = [self.scale.as_ref(), self.shift.as_ref()];
+        gradients_of_rows(context, self.rows, (&gradient, &node.saved(1)), wanted, weights)
     }
 }
 
-impl Normalized {
-    /// Gradients of scale and shift, which take two passes where rows are very many.
-    fn sum_rows(&self, context: &mut Context, scale: &mut Option<Tensor>, shift: &mut Option<Tensor>) {
-        if scale.is_none() && shift.is_none() {
-            return;
-        }
-        let Some(partial) = partial_rows(self.rows.count, self.rows.width, context.gpu()) else { return };
-        let parts = |context: &mut Context, sum: &Option<Tensor>| {
-            sum.as_ref().map(|sum| context.empty_contiguous(sum.dtype(), &[partial, self.rows.width]))
-        };
-        let scale_parts = parts(context, scale);
-        let shift_parts = parts(context, shift);
-        let add = |context: &mut Context, parts: &Option<Tensor>, sum: &mut Option<Tensor>| {
-            if let Some(parts) = parts {
-                *sum = Some(context.sum(parts, &[0], false, parts.dtype()));
-            }
-        };
-        add(context, &scale_parts, scale);
-        add(context, &shift_parts, shift);
-        drop(shift_parts);
-        drop(scale_parts);
+/// The gradients of the input, the scale and the shift, from that of the result.
+pub(super) fn gradients_of_rows(
+    context: &mut Context,
+    rows: Rows,
+    (gradient, source): (&Tensor, &Tensor),
+    wanted: [bool; 3],
+    weights: [Option<&Rc<Layout>>; 2],
+) -> Gradients {
+    let input = context.contiguous(source);
+    let result = wanted[0].then(|| context.empty(input.shared_layout()));
+    let like = |context: &mut Context, index: usize| match weights[index] {
+        Some(layout) if wanted[1 + index] => Some(context.empty_contiguous(layout.dtype, &layout.shape)),
+        _ => None,
+    };
+    let mut scale = like(context, 0);
+    let mut shift = like(context, 1);
+    if rows.count > 0 {
+        let incoming = context.contiguous(gradient);
+        sum_rows(context, rows, &mut scale, &mut shift);
+        drop(incoming);
     }
+    drop(input);
+    smallvec![result, scale, shift]
+}
+
+/// Gradients of scale and shift, which take two passes where rows are very many.
+fn sum_rows(context: &mut Context, rows: Rows, scale: &mut Option<Tensor>, shift: &mut Option<Tensor>) {
+    if scale.is_none() && shift.is_none() {
+        return;
+    }
+    let Some(partial) = partial_rows(rows.count, rows.width, context.gpu()) else { return };
+    let parts = |context: &mut Context, sum: &Option<Tensor>| {
+        sum.as_ref().map(|sum| context.empty_contiguous(sum.dtype(), &[partial, rows.width]))
+    };
+    let scale_parts = parts(context, scale);
+    let shift_parts = parts(context, shift);
+    let add = |context: &mut Context, parts: &Option<Tensor>, sum: &mut Option<Tensor>| {
+        if let Some(parts) = parts {
+            *sum = Some(context.sum(parts, &[0], false, parts.dtype()));
+        }
+    };
+    add(context, &scale_parts, scale);
+    add(context, &shift_parts, shift);
+    drop(shift_parts);
+    drop(scale_parts);
 }
 
 /// The result, and the statistics of each row.

@@ -74,8 +74,9 @@ impl Context {
         (saved, packed): (Saved, Option<Box<Packed>>),
         backward: impl Backward + 'static,
     ) -> Edge {
-        self.sequences[self.thread as usize] += 1;
-        let mut node = Node::new(self.sequences[self.thread as usize], backward);
+        let number = &mut self.sequences[self.thread as usize];
+        *number += u64::from(!self.is_recalling);
+        let mut node = Node::new(*number, backward);
         node.saved = RefCell::new(saved);
         node.packed = RefCell::new(packed);
         (node.inputs, node.next, node.outputs) = (inputs, next, outputs);

@@ -52,13 +52,16 @@ pub struct Context {
     pub checkpointing: Checkpointing,
     /// Whether saved tensors go to the host.
     pub offload: Offload,
+    /// Whether what is recorded was recorded before as a part of an operator, and has its number.
+    pub is_recalling: bool,
     /// Whether streams beside the one that computes have been created.
     pub has_streams: bool,
     /// Whether the linear layer that runs is split by rows, so that each rank adds its share of the bias.
     pub adds_bias_share: bool,
     /// Whether linear layers are functions written in Python, as DeepSpeed makes them when it partitions weights.
     pub linear_is_function: bool,
-    /// Whether weights have been given other memory since the model was moved, so that those of recurrent modules are not one block.
+    /// Whether weights have been given other memory since the model was moved, in which those of recurrent modules do not lie as
+    /// cuDNN wants them.
     pub has_moved_weights: bool,
     /// How many groups of ranks the process communicates with.
     pub communicators: u32,
@@ -91,6 +94,7 @@ impl Context {
             adds_bias_share: false,
             linear_is_function: false,
             has_moved_weights: false,
+            is_recalling: false,
             communicators: 0,
             gradient_hook: None,
         }

@@ -2,10 +2,11 @@
 //! (`derivatives.yaml`).
 
 mod batch_norm;
+mod layer_norm;
 mod pieces;
+mod pools;
 
 use smallvec::smallvec;
-use vramfit_graph::format::Format;
 
 use super::call::{Call, Outcome};
 use super::facts::*;
@@ -26,18 +27,18 @@ pub(super) const OPERATORS: &[Operator] = &[
         Facts { memory: Modelled(masked), ..FAMILY },
     ),
     Operator::new(
-        &["aten.sigmoid_backward.default", "aten.tanh_backward.default"],
-        Facts { memory: Modelled(of_result), ..FAMILY },
+        &["aten.sigmoid_backward.default"],
+        Facts { memory: Modelled(|context, call| of_result(context, call, OfResult { factors: 3 })), ..FAMILY },
     ),
     Operator::new(
-        &[
-            "aten.gelu_backward.default",
-            "aten.silu_backward.default",
-            "aten.softplus_backward.default",
-            "aten.mse_loss_backward.default",
-        ],
+        &["aten.tanh_backward.default"],
+        Facts { memory: Modelled(|context, call| of_result(context, call, OfResult { factors: 2 })), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.gelu_backward.default", "aten.silu_backward.default", "aten.softplus_backward.default"],
         Facts { memory: Modelled(of_input), ..FAMILY },
     ),
+    Operator::new(&["aten.mse_loss_backward.default"], Facts { memory: Modelled(of_mse_loss), ..FAMILY }),
     Operator::new(
         &["aten._log_softmax_backward_data.default", "aten._softmax_backward_data.default"],
         Facts { memory: Modelled(of_softmax), ..FAMILY },
@@ -45,11 +46,19 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["aten.nll_loss_backward.default"], Facts { memory: Modelled(of_nll_loss), ..FAMILY }),
     Operator::new(
         &["aten.max_pool2d_with_indices_backward.default"],
-        Facts { memory: Modelled(of_max_pool), ..FAMILY },
+        Facts { memory: Modelled(pools::of_max_pool), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.avg_pool2d_backward.default", "aten.avg_pool3d_backward.default"],
+        Facts { memory: Modelled(pools::of_average_pool), keeps: Keeps::Nothing, ..FAMILY },
     ),
     Operator::new(
         &["aten.native_batch_norm_backward.default"],
         Facts { memory: Modelled(batch_norm::of_batch_norm), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.native_layer_norm_backward.default"],
+        Facts { memory: Modelled(layer_norm::of_layer_norm), ..FAMILY },
     ),
     Operator::new(
         &["aten.slice_backward.default"],
@@ -92,9 +101,12 @@ fn masked(context: &mut Context, call: &Call<'_>) -> Outcome {
     Ok(smallvec![result.with_edge(edge)])
 }
 
-/// A gradient that is computed from an activation's result: its second derivative is a product of three.
+/// A gradient that is computed from an activation's result. The result's own gradient is a product, all factors of which live until
+/// the whole formula is computed.
 #[derive(Debug)]
-struct OfResult;
+struct OfResult {
+    factors: usize,
+}
 
 impl Backward for OfResult {
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
@@ -102,20 +114,18 @@ impl Backward for OfResult {
         let like = |context: &mut Context| context.empty(gradient.like(gradient.dtype()));
         let of_gradient = node.wants(0).then(|| like(context));
         let of_result = node.wants(1).then(|| {
-            let scaled = like(context);
-            let product = like(context);
-            drop(scaled);
+            let factors: Vec<Tensor> = (0..self.factors).map(|_| like(context)).collect();
             let result = like(context);
-            drop(product);
+            factors.into_iter().rev().for_each(drop);
             result
         });
         smallvec![of_gradient, of_result]
     }
 }
 
-fn of_result(context: &mut Context, call: &Call<'_>) -> Outcome {
+fn of_result(context: &mut Context, call: &Call<'_>, backward: OfResult) -> Outcome {
     let result = context.empty(call.result(0)?);
-    recorded(context, call, result, OfResult)
+    recorded(context, call, result, backward)
 }
 
 /// The same computed from the activation's input, by one kernel each.
@@ -140,6 +150,42 @@ impl Backward for OfInput {
 fn of_input(context: &mut Context, call: &Call<'_>) -> Outcome {
     let result = context.empty(call.result(0)?);
     recorded(context, call, result, OfInput)
+}
+
+/// The gradient of a squared difference: a multiple of its own gradient, for the target with the other sign.
+#[derive(Debug)]
+struct OfMseLoss;
+
+impl Backward for OfMseLoss {
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(gradient) = gradients[0].clone() else { return smallvec![None, None, None] };
+        let like = |context: &mut Context| context.empty(gradient.like(gradient.dtype()));
+        let of_gradient = node.wants(0).then(|| like(context));
+        let of_input = node.wants(1).then(|| {
+            let product = like(context);
+            let result = like(context);
+            drop(product);
+            result
+        });
+        let of_target = node.wants(2).then(|| {
+            let product = like(context);
+            let doubled = like(context);
+            let result = like(context);
+            drop(doubled);
+            drop(product);
+            result
+        });
+        smallvec![of_gradient, of_input, of_target]
+    }
+}
+
+fn of_mse_loss(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let result = context.empty(call.result(0)?);
+    let (gradient, input, target) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
+    let saved =
+        |_: &dyn Fn(usize) -> bool| smallvec![Some(gradient.clone()), Some(input.clone()), Some(target.clone())];
+    let edge = context.record(&[Some(gradient), Some(input), Some(target)], 1, saved, OfMseLoss);
+    Ok(smallvec![result.with_edge(edge)])
 }
 
 /// The gradient of a softmax: sums along its dimension, and products with its result.
@@ -201,35 +247,7 @@ impl Backward for OfNllLoss {
 fn of_nll_loss(context: &mut Context, call: &Call<'_>) -> Outcome {
     let result = context.empty(call.result(0)?);
     let (gradient, rows, target) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
-    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(rows.clone()), Some(target.clone())];
+    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(target.clone()), call.optional_tensor(3).cloned()];
     let edge = context.record(&[Some(gradient), Some(rows)], 1, saved, OfNllLoss);
     Ok(smallvec![result.with_edge(edge)])
-}
-
-/// The gradient of a max pool: its own gradient is gathered by the indices, and the pool's input gets zeros.
-#[derive(Debug)]
-struct OfMaxPool;
-
-impl Backward for OfMaxPool {
-    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
-        let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
-        let (pooled, input) = (node.saved(0), node.saved(1));
-        let of_gradient = node.wants(0).then(|| {
-            let flat = context.contiguous(&gradient);
-            let gathered = context.empty_contiguous(pooled.dtype(), pooled.shape());
-            drop(flat);
-            gathered
-        });
-        let zeros = node.wants(1).then(|| context.empty(input.like(input.dtype())));
-        smallvec![of_gradient, zeros]
-    }
-}
-
-fn of_max_pool(context: &mut Context, call: &Call<'_>) -> Outcome {
-    let (gradient, input) = (call.tensor(0)?, call.tensor(1)?);
-    let format = Format::suggested(input.layout());
-    let result = context.empty(format.layout(gradient.dtype(), input.shape()));
-    let incoming = context.contiguous_in(gradient, format);
-    drop(incoming);
-    recorded(context, call, result, OfMaxPool)
 }

@@ -32,7 +32,11 @@ pub(super) fn broadcast_tensors(context: &mut Context, call: &Call<'_>) -> Outco
     let shape = call.result(0)?.shape;
     let mut results = smallvec::SmallVec::new();
     for tensor in tensors {
-        results.extend(expanded(context, tensor, &shape)?);
+        // One that has the shape already is returned as it is.
+        match tensor.shape() == shape.as_slice() {
+            true => results.push(tensor.clone()),
+            false => results.extend(expanded(context, tensor, &shape)?),
+        }
     }
     Ok(results)
 }

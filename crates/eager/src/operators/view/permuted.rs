@@ -1,11 +1,13 @@
 //! Dimensions in another order: the gradient's are put back.
 
+use std::rc::Rc;
+
 use smallvec::smallvec;
 use vramfit_graph::dims::Dims;
 use vramfit_graph::layout::Layout;
 
 use super::finish;
-use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
+use crate::autograd::{Backward, Context, Edge, Gradients, Node, Tensor};
 use crate::operators::call::{Call, Outcome, Unmodelled, wrap};
 
 /// A view whose gradient has only to be permuted back: `.0[i]` is the gradient's dimension that becomes dimension `i`.
@@ -51,7 +53,16 @@ pub(super) fn swap_last(context: &mut Context, call: &Call<'_>) -> Outcome {
     if result.shape() != shape.as_slice() {
         return Err(Unmodelled);
     }
-    finish(context, source, result, Permuted(order))
+    match source.edge().filter(|_| context.is_recalling).and_then(transposed_before) {
+        Some(edge) => Ok(smallvec![result.with_edge(Some(edge))]),
+        None => finish(context, source, result, Permuted(order)),
+    }
+}
+
+/// The node of the `t()` that a linear layer made.
+fn transposed_before(source: &Edge) -> Option<Edge> {
+    let node = source.node.transposed.borrow().as_ref()?.upgrade()?;
+    Some(Edge { node, output: 0 })
 }
 
 /// Dimensions in another order, in the graph.
@@ -84,7 +95,11 @@ pub(super) fn move_dims(context: &mut Context, call: &Call<'_>) -> Outcome {
 /// `weight.t()` of a matrix.
 pub(in crate::operators) fn transposed(context: &mut Context, source: &Tensor) -> Outcome {
     let order = swapped(2, 0, 1);
-    finish(context, source, permuted(source, &order), Permuted(order))
+    let result = finish(context, source, permuted(source, &order), Permuted(order))?;
+    if let (Some(from), Some(to)) = (source.edge(), result[0].edge()) {
+        from.node.transposed.replace(Some(Rc::downgrade(&to.node)));
+    }
+    Ok(result)
 }
 
 pub(super) fn permute(context: &mut Context, call: &Call<'_>) -> Outcome {
