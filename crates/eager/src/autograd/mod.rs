@@ -16,7 +16,7 @@ mod visits;
 
 pub(crate) use checkpoint::Results;
 pub use checkpoint::{Body, Checkpointing, Frame, Held, Packed};
-pub use context::{Context, CudnnSources, Guessed, Libraries, Missing, Thread};
+pub use context::{Context, CudnnSources, Guessed, Libraries, Missing, RecurrentWeights, Thread};
 pub use kept_results::{KeptResults, ResultKind};
 pub use node::{Backward, Edge, Gradients, Node, OutputHook, Saved};
 pub use offload::{HostMemory, Offload};

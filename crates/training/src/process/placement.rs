@@ -2,7 +2,7 @@
 
 use std::rc::Rc;
 
-use vramfit_eager::autograd::Tensor;
+use vramfit_eager::autograd::{RecurrentWeights, Tensor};
 
 use super::Process;
 use super::moves::move_inputs;
@@ -81,7 +81,7 @@ impl Process<'_> {
         let pass = &self.script.passes[index];
         let Parallel::DeepSpeed(settings) = &pass.parallel else { return };
         self.move_model(model);
-        self.context.has_moved_weights = true;
+        self.context.recurrent_weights = RecurrentWeights::Moved;
         if settings.stage == ZeroStage::Three {
             return self.create_partitioned_engine(model, optimizer, index);
         }

@@ -1,6 +1,6 @@
 //! Runs a recorded script.
 
-use vramfit_eager::autograd::Thread;
+use vramfit_eager::autograd::{RecurrentWeights, Thread};
 use vramfit_eager::forward::{Forward, PhaseEnd};
 
 use super::{LivePass, Process};
@@ -14,6 +14,7 @@ impl Process<'_> {
         let bound = script.passes[index].bound;
         let LivePass { shared, tensors, missing, .. } = &mut passes[index];
         context.set_thread(Thread::Main);
+        context.recurrent_weights = RecurrentWeights::AsStored;
         context.set_grad(bound.variant.has_grad);
         let mut forward = Forward::new(shared, tensors);
         forward.run(context, |_, _, _| {});

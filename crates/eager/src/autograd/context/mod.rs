@@ -28,6 +28,17 @@ pub enum Thread {
     Backward,
 }
 
+/// Where the weights of recurrent modules are. cuDNN takes them from one block; what lies apart is copied into one for each call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RecurrentWeights {
+    /// In one block, into which the module was moved.
+    Flattened,
+    /// They have been given other memory since, in which they do not lie as cuDNN wants them.
+    Moved,
+    /// Where a recorded script put them: in one storage, or each in its own, as those of a copied module are.
+    AsStored,
+}
+
 /// The state of the simulated process.
 #[derive(Debug)]
 pub struct Context {
@@ -60,9 +71,8 @@ pub struct Context {
     pub adds_bias_share: bool,
     /// Whether linear layers are functions written in Python, as DeepSpeed makes them when it partitions weights.
     pub linear_is_function: bool,
-    /// Whether weights have been given other memory since the model was moved, in which those of recurrent modules do not lie as
-    /// cuDNN wants them.
-    pub has_moved_weights: bool,
+    /// Whether the weights of a recurrent module are one block.
+    pub recurrent_weights: RecurrentWeights,
     /// How many groups of ranks the process communicates with.
     pub communicators: u32,
     /// Called when a leaf has got its gradient.
@@ -93,7 +103,7 @@ impl Context {
             has_streams: false,
             adds_bias_share: false,
             linear_is_function: false,
-            has_moved_weights: false,
+            recurrent_weights: RecurrentWeights::Flattened,
             is_recalling: false,
             communicators: 0,
             gradient_hook: None,

@@ -13,7 +13,7 @@ use super::call::{Call, Outcome, Unmodelled, only};
 use super::copy::cast_to;
 use super::facts::*;
 use super::view::permuted_in_graph;
-use crate::autograd::{Backward, Context, Edge, Gradients, Node, Tensor};
+use crate::autograd::{Backward, Context, Edge, Gradients, Node, RecurrentWeights, Tensor};
 use crate::memory::Category;
 
 /// What the family's operators have in common.
@@ -146,11 +146,16 @@ pub fn is_flattened(dtype: Dtype) -> bool {
     matches!(dtype, Dtype::Float32 | Dtype::Float16 | Dtype::Float64)
 }
 
-/// Whether weights lie in one block already (`try_get_weight_buf` in `RNN.cpp`). Those of a copied module do not.
-fn are_one_block(weights: &[Tensor]) -> bool {
-    let Some((first, others)) = weights.split_first() else { return false };
-    let block = first.storage().and_then(|storage| storage.id());
-    block.is_some() && others.iter().all(|weight| weight.storage().and_then(|storage| storage.id()) == block)
+/// Whether weights lie in one block already (`try_get_weight_buf` in `RNN.cpp`).
+fn are_one_block(context: &Context, weights: &[Tensor]) -> bool {
+    let block = |weight: &Tensor| weight.storage().and_then(|storage| storage.id());
+    match (context.recurrent_weights, weights) {
+        (RecurrentWeights::Flattened, [first, ..]) => is_flattened(first.dtype()),
+        (RecurrentWeights::AsStored, [first, others @ ..]) => {
+            others.iter().all(|weight| block(weight).is_some() && block(weight) == block(first))
+        }
+        _ => false,
+    }
 }
 
 fn take_workspace(context: &mut Context, problem: &RecurrentProblem, pass: RecurrentPass) {
@@ -347,7 +352,7 @@ fn run(context: &mut Context, problem: &RecurrentProblem, input: &Tensor, tensor
         tensors.states.iter().map(|state| context.empty_contiguous(dtype, state.shape())).collect();
     let whole = match &tensors.whole {
         Some(whole) => Some(whole.clone()),
-        None if are_one_block(&tensors.weights) && !context.has_moved_weights => None,
+        None if are_one_block(context, &tensors.weights) => None,
         // cuDNN gets a copy of them that is one block.
         None => {
             let elements: i64 = tensors.weights.iter().map(|weight| weight.layout().elements()).sum();
