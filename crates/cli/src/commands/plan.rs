@@ -1,5 +1,6 @@
 //! `vramfit plan`: the cheapest changes that make a training fit. `vramfit max-batch`: the largest batch that fits.
 
+mod recorded;
 mod watch;
 
 use vramfit_engine::built_in::load;
@@ -8,6 +9,7 @@ use vramfit_engine::estimate::conflicts;
 use vramfit_engine::known_gpus::KnownGpus;
 use vramfit_engine::plan::{Searched, cluster, largest_batch, need_capacity, on_bench, refuse_unplanned, searched};
 use vramfit_engine::recording;
+use vramfit_graph::model::Model;
 use vramfit_plan::{Cluster, Control, Setup, Workbench};
 use vramfit_report::cudnn::cudnn_notes;
 use vramfit_report::plan::{MaxBatchReport, PlanReport, page};
@@ -24,7 +26,13 @@ pub fn run(given: &PlanArguments, output: &Output) -> Result<ExitStatus, Failure
     let options = &given.run;
     refuse_unplanned(options)?;
     let cluster = cluster::cluster(given)?;
-    with_bench(options, given.margin.margin, cluster, "plan", |bench, setup, known, cudnn, notes| {
+    conflicts::refuse(options)?;
+    need_capacity(options, "plan")?;
+    let plain = options.with_torch(load(&options.at.model)?);
+    if let Some(script) = recording::script(&plain) {
+        return recorded::run(given, output, &plain, script);
+    }
+    with_bench(options, &plain, given.margin.margin, cluster, |bench, setup, known, cudnn, notes| {
         notes.iter().for_each(|note| eprintln!("note: {note}"));
         let control = Control::default();
         let search = || searched(given, bench, setup, known, cudnn, &control);
@@ -49,7 +57,11 @@ pub fn run_max_batch(given: &MaxBatchArguments, output: &Output) -> Result<ExitS
     if options.at.batch.is_some() {
         eprintln!("note: --batch has no effect: every batch from 1 on is tried");
     }
-    with_bench(options, given.margin.margin, None, "max-batch", |bench, setup, _, cudnn, notes| {
+    conflicts::refuse(options)?;
+    need_capacity(options, "max-batch")?;
+    let plain = options.with_torch(load(&options.at.model)?);
+    recording::refuse(&options.at.model, &plain)?;
+    with_bench(options, &plain, given.margin.margin, None, |bench, setup, _, cudnn, notes| {
         notes.iter().for_each(|note| eprintln!("note: {note}"));
         let control = Control::default();
         let found = watch::watched(&control, || largest_batch(options, bench, setup, &control))??;
@@ -68,12 +80,12 @@ pub fn run_max_batch(given: &MaxBatchArguments, output: &Output) -> Result<ExitS
     })
 }
 
-/// Loads the model and creates the workbench and setup that the flags describe.
+/// Creates the workbench and setup that the flags describe.
 fn with_bench(
     options: &RunSettings,
+    plain: &Model,
     margin: Margin,
     cluster: Option<Cluster>,
-    command: &str,
     work: impl for<'m> FnOnce(
         &Workbench<'m>,
         &Setup,
@@ -82,13 +94,9 @@ fn with_bench(
         Vec<String>,
     ) -> Result<ExitStatus, Failure>,
 ) -> Result<ExitStatus, Failure> {
-    conflicts::refuse(options)?;
-    need_capacity(options, command)?;
-    let plain = options.with_torch(load(&options.at.model)?);
-    recording::refuse(&options.at.model, &plain)?;
     let known = known_gpus::load_for(options.gpu.as_deref())?;
     let cudnn = InstalledCudnn::find(options.cudnn.as_deref())?;
-    on_bench(options, (margin, cluster), &plain, &known, &cudnn, |bench, setup, known, notes| {
+    on_bench(options, (margin, cluster), plain, &known, &cudnn, |bench, setup, known, notes| {
         work(bench, setup, known, &cudnn, notes)
     })
 }

@@ -162,6 +162,24 @@ pub enum Step<Called = Call, Tensors = Vec<TensorId>, Name = String> {
 
 impl Step {
     /// Visits every tensor that it names.
+    pub fn each_tensor(&self, visit: &mut impl FnMut(TensorId)) {
+        match self {
+            Step::Call(call) => {
+                call.each_tensor(visit);
+                call.results.iter().flatten().copied().for_each(visit);
+            }
+            Step::Free(tensors)
+            | Step::Enter(_, tensors)
+            | Step::Exit(_, tensors)
+            | Step::Checkpoint { arguments: tensors, .. }
+            | Step::EndCheckpoint(tensors)
+            | Step::Function { arguments: tensors, .. } => tensors.iter().copied().for_each(visit),
+            Step::EndFunction { results, saved } => results.iter().chain(saved).copied().for_each(visit),
+            Step::Grad(_) | Step::Autocast { .. } | Step::EndAutocast | Step::Loss | Step::EndLoss => {}
+        }
+    }
+
+    /// The same, to replace them.
     pub fn each_tensor_mut(&mut self, visit: &mut impl FnMut(&mut TensorId)) {
         match self {
             Step::Call(call) => {

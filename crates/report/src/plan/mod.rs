@@ -3,12 +3,14 @@
 mod html;
 mod json;
 mod plot;
+mod recorded;
 mod text;
 
+use anstyle::{AnsiColor, Style};
 use vramfit_graph::bind::Bound;
 use vramfit_plan::search::{Group, Shortfall};
 use vramfit_plan::{Outcome, Risk, Unbound, Workbench};
-use vramfit_training::answer::{CapacityKind, TopPeaks};
+use vramfit_training::answer::{CapacityKind, Fit, TopPeaks, Verdict};
 use vramfit_training::{Phase, Run};
 
 use crate::estimate::{Breakdown, Locations, room};
@@ -19,6 +21,7 @@ pub use html::page;
 pub use json::MaxBatchReport;
 #[cfg(test)]
 pub(crate) use json::PlanAnswer;
+pub use recorded::RecordedPlanReport;
 
 /// Where the slowest takes so many times as long as the fastest, time is shown on a logarithmic axis.
 const WIDE: f64 = 4.0;
@@ -70,22 +73,13 @@ impl PlanReport<'_, '_> {
         self.outcome.fit.margin.is_some_and(|left| left >= self.bench.margin())
     }
 
-    /// What the start leaves free, where that is less than the margin: ` but leaves 12.0 MiB free, less than the margin of 240 MiB`.
+    /// What the start leaves free, where that is less than the margin.
     fn too_tight(&self) -> Option<String> {
-        let left = self.outcome.fit.margin.filter(|_| !self.start_fits())?;
-        Some(format!("but leaves {} free, less than the margin of {}", human(left), human(self.bench.margin())))
+        too_tight(&self.outcome.fit, self.bench.margin())
     }
 
-    /// What it is to fit in: `on the RTX 3060, which has 12.0 GiB for it`, or `in 3.00 GiB`.
     fn target(&self) -> String {
-        let capacity = self.outcome.fit.capacity;
-        match self.outcome.fit.kind {
-            CapacityKind::Gpu => {
-                let name = &self.bench.device.gpu.name;
-                format!("on the {name}, which has {} for it", room(capacity.low, capacity.high))
-            }
-            CapacityKind::Reserved => format!("in {}", human(capacity.low)),
-        }
+        target(&self.outcome.fit, &self.bench.device.gpu.name)
     }
 
     /// How many candidates were left out because they could not be bound, and why; `None` where none was.
@@ -133,6 +127,32 @@ impl PlanReport<'_, '_> {
             text += &format!("; next is {} with {}", name, human(second.peak.allocated));
         }
         text
+    }
+}
+
+/// What a training is to fit in: `on the RTX 3060, which has 12.0 GiB for it`, or `in 3.00 GiB`.
+fn target(fit: &Fit, gpu: &str) -> String {
+    let capacity = fit.capacity;
+    match fit.kind {
+        CapacityKind::Gpu => format!("on the {gpu}, which has {} for it", room(capacity.low, capacity.high)),
+        CapacityKind::Reserved => format!("in {}", human(capacity.low)),
+    }
+}
+
+/// What is left free, where that is less than the margin: `but leaves 12.0 MiB free, less than the margin of 240 MiB`.
+fn too_tight(fit: &Fit, margin: u64) -> Option<String> {
+    let left = fit.margin.filter(|left| *left < margin)?;
+    Some(format!("but leaves {} free, less than the margin of {}", human(left), human(margin)))
+}
+
+/// The verdict on the start in words, and the style it is shown in.
+fn verdict(fit: &Fit, margin: u64) -> (Style, &'static str) {
+    let (good, bad) = (AnsiColor::Green.on_default().bold(), AnsiColor::Red.on_default().bold());
+    match fit.verdict {
+        Verdict::Fits if too_tight(fit, margin).is_none() => (good, "fits as it is"),
+        Verdict::Fits => (bad, "fits too tightly"),
+        Verdict::TooClose => (bad, "too close to tell"),
+        Verdict::DoesNotFit => (bad, "does not fit"),
     }
 }
 

@@ -4,9 +4,9 @@ mod complete;
 
 use anstyle::{AnsiColor, Style};
 use vramfit_plan::search::{Group, Plan};
-use vramfit_training::answer::{CapacityKind, TopPeaks, Verdict};
+use vramfit_training::answer::{CapacityKind, TopPeaks};
 
-use super::{PlanReport, times, title};
+use super::{PlanReport, times, title, verdict};
 use crate::estimate::{Breakdown, led, wrapped};
 use crate::ranks::AllRanks;
 use crate::size::human;
@@ -31,14 +31,8 @@ impl PlanReport<'_, '_> {
 
     fn verdict_text(&self) -> String {
         let bold = Style::new().bold();
-        let (good, bad) = (AnsiColor::Green.on_default().bold(), AnsiColor::Red.on_default().bold());
         let outcome = self.outcome;
-        let (style, verdict) = match outcome.fit.verdict {
-            Verdict::Fits if self.start_fits() => (good, "fits as it is"),
-            Verdict::Fits => (bad, "fits too tightly"),
-            Verdict::TooClose => (bad, "too close to tell"),
-            Verdict::DoesNotFit => (bad, "does not fit"),
-        };
+        let (style, verdict) = verdict(&outcome.fit, self.bench.margin());
         let takes = match outcome.fit.kind {
             CapacityKind::Gpu if outcome.answer.expected.libraries.communicators > 0 => {
                 format!("it would take up to {} on the device, with the most that NCCL may take", human(outcome.needed))

@@ -17,7 +17,7 @@ use crate::gpus::GpusReport;
 use crate::layers::LayersReport;
 use crate::lint::LintReport;
 use crate::models::ModelsReport;
-use crate::plan::{MaxBatchReport, PlanAnswer};
+use crate::plan::{MaxBatchReport, PlanAnswer, RecordedPlanReport};
 use crate::replay::ReplayReport;
 use crate::run::RunReport;
 
@@ -36,6 +36,7 @@ fn published_schemas_are_those_of_the_reports() {
     let schemas = [
         schema::<EstimateReport>("estimate"),
         schema::<PlanAnswer>("plan"),
+        schema::<RecordedPlanReport>("plan-recording"),
         schema::<MaxBatchReport>("max-batch"),
         schema::<LayersReport>("layers"),
         schema::<ModelsReport>("models"),
