@@ -131,3 +131,28 @@ def test_workers_collate_large_tensors_whose_values_are_not_computed(tmp_path: A
         assert seen == [number for number in (0, 1, 0, 1) for _ in range(128)], seen
     """))
     record(str(script), [], Gpu("NVIDIA H200", (9, 0), 150 << 30, 132), Limits(None, False))
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_items_mix_large_tensors_without_values_with_small_ones(tmp_path: Any, monkeypatch: Any, workers: int) -> None:
+    monkeypatch.chdir(tmp_path)
+    script = tmp_path / "train.py"
+    script.write_text(textwrap.dedent(f"""
+        import torch
+        from torch.utils.data import DataLoader, Dataset
+        shapes = []
+        class Noisy(Dataset):
+            def __init__(self):
+                self.images = torch.rand(800, 3, 32, 32)
+            def __len__(self):
+                return 32
+            def __getitem__(self, index):
+                image = self.images[index] + 0.1 * torch.randn(3, 32, 32)
+                return image if float(image.mean()) > 2 else torch.where(torch.rand(32, 32) > 0.5, image, torch.zeros(3, 32, 32))
+        net = torch.nn.Linear(3 * 32 * 32, 10).cuda()
+        for images in DataLoader(Noisy(), batch_size=8, num_workers={workers}):
+            net(images.flatten(1).cuda()).sum().backward()
+            shapes.append(tuple(images.shape))
+        assert shapes == [(8, 3, 32, 32)] * 4, shapes
+    """))
+    record(str(script), [], Gpu("NVIDIA H200", (9, 0), 150 << 30, 132), Limits(None, False))

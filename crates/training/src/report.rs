@@ -157,4 +157,12 @@ impl Run {
         }
         best
     }
+
+    /// The peaks of allocated and reserved bytes before the first update: what there is where no update is ever done.
+    pub fn peaks_before_updates(&self) -> (u64, u64) {
+        let before = self.phases.iter().take_while(|phase| phase.phase != Phase::Step);
+        before.fold((0, 0), |(allocated, reserved), phase| {
+            (allocated.max(phase.peak.allocated), reserved.max(phase.peak_reserved))
+        })
+    }
 }

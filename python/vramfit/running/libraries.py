@@ -37,6 +37,7 @@ def install(patches: Patches, recorder: ScriptRecorder, stepped: Callable[[Any],
     saved.install(patches, recorder)
     _compilers(patches, recorder)
     _grouping(patches, recorder)
+    _scalers(patches, recorder)
     _recurrent(patches, recorder)
     return [optimizers.register_optimizer_step_post_hook(lambda optimizer, *_: stepped(optimizer))]
 
@@ -68,6 +69,16 @@ def _autograd(patches: Patches, recorder: ScriptRecorder) -> None:
     profiler = torch.autograd.profiler.record_function
     patches.set(profiler, "__enter__", lambda self: self)
     patches.set(profiler, "__exit__", lambda self, *_: None)
+
+
+def _scalers(patches: Patches, recorder: ScriptRecorder) -> None:
+    original: Callable[..., Any] = torch.amp.GradScaler._maybe_opt_step
+
+    def maybe_step(scaler: Any, *args: Any, **kwargs: Any) -> Any:
+        recorder.has_grad_scaler = True
+        return original(scaler, *args, **kwargs)
+
+    patches.set(torch.amp.GradScaler, "_maybe_opt_step", maybe_step)
 
 
 def _module_hooks(patches: Patches, recorder: ScriptRecorder) -> None:

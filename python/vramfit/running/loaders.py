@@ -8,19 +8,46 @@ from __future__ import annotations
 from typing import Any, Callable
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_any, tree_map
 from torch.utils.data import DataLoader
 from torch.utils.data.dataloader import _DatasetKind, _SingleProcessDataLoaderIter
 
 from ..devices import is_on_gpu
 from ..patches import Patches
 from ..regions import tensors_in
-from ..tensors import HOST
+from ..tensors import HOST, META
 from .random_numbers import WorkerNumbers
 from .recorder import ScriptRecorder
 
 # The places of DataLoader's arguments after the data set.
 _WORKERS, _PINS = 4, 6
 _OF_WORKERS = ("prefetch_factor", "persistent_workers", "multiprocessing_context", "timeout")
+
+
+class _WithoutValues(TorchDispatchMode):
+    """Has operators take tensors of the host that have values together with large ones that have none."""
+
+    def __init__(self) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        kwargs = kwargs or {}
+        if not tree_any(_has_no_values, (args, kwargs)):
+            return func(*args, **kwargs)
+        if func is torch.ops.aten._local_scalar_dense.default:
+            return torch.zeros((), dtype=args[0].dtype).item()
+        return func(*tree_map(_without_values, args), **tree_map(_without_values, kwargs))
+
+
+def _has_no_values(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.is_meta
+
+
+def _without_values(value: Any) -> Any:
+    if isinstance(value, torch.Tensor):
+        return value.to(META)
+    return META if isinstance(value, torch.device) and value.type == "cpu" else value
 
 
 def install(patches: Patches, recorder: ScriptRecorder) -> None:
@@ -65,7 +92,7 @@ def install(patches: Patches, recorder: ScriptRecorder) -> None:
             loader._vramfit_on_host = all(row[3] & HOST for row in recorder.rows[before:]) and not is_on_gpu(batch)
             return batch
         recorder.random_numbers.settle()
-        with torch._C.DisableTorchFunction(), recorder.paused():
+        with torch._C.DisableTorchFunction(), recorder.paused(), _WithoutValues():
             batch = fetch(iterator)
             for tensor in tensors_in(batch, []):
                 if id(tensor) not in recorder.infos and tensor.is_meta:

@@ -65,6 +65,8 @@ class ScriptRecorder(Recorder):
         self.retained: Set[int] = set()
         # Whether the script ever had cuDNN choose its plans by trying them.
         self.is_cudnn_benchmarked = False
+        # Whether a scaler ever decided by values if an optimizer does its step.
+        self.has_grad_scaler = False
         # Lines that read values that are not computed.
         self.stand_ins: Dict[str, int] = {}
         self.memory_reads = MemoryReads(self.where)

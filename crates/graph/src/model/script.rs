@@ -9,6 +9,8 @@ pub struct RecordedScript {
     pub steps: u32,
     /// Whether it set `torch.backends.cudnn.benchmark`.
     pub is_cudnn_benchmarked: bool,
+    /// Whether a `GradScaler` decides by the gradients' values if an optimizer does its step.
+    pub has_grad_scaler: bool,
     /// Who called each line of [`Model::sources`](super::Model::sources).
     pub callers: Vec<Caller>,
     /// The script's own files as they were when it ran; empty in recordings of older versions.

@@ -24,9 +24,23 @@ pub use runs::{AlternativeRuns, Runs};
 pub use scenarios::{BeyondAddresses, Scenarios};
 
 use certainty::Certainty;
+use device::Slack;
 use vramfit_catalogue::ContextBytes;
 
 use crate::report::{Account, Run};
+
+/// What may skip updates in a recorded script, and what the lower bounds are then.
+const SKIPPED_UPDATES: &str =
+    "a GradScaler skips updates whose gradients overflow, as those of the first steps may: the lower bound has none";
+
+/// What a recorded training leaves open.
+#[derive(Clone, Copy, Debug)]
+struct OpenQuestions {
+    /// cuDNN chooses its plans by trying them.
+    is_cudnn_benchmarked: bool,
+    /// A `GradScaler` decides by values if optimizers do their steps.
+    may_skip_updates: bool,
+}
 
 /// The answer for one training on one GPU.
 #[derive(Clone, Debug)]
@@ -55,7 +69,7 @@ impl Answer {
         capped: Runs,
         unlimited: Option<Runs>,
         file_causes: &[Cause],
-        is_cudnn_benchmarked: bool,
+        OpenQuestions { is_cudnn_benchmarked, may_skip_updates }: OpenQuestions,
         device: &Device<'_>,
     ) -> Answer {
         let fit = Fit::of(device, &capped, unlimited.as_ref());
@@ -70,6 +84,15 @@ impl Answer {
         allocated = allocated.widened(device.allocated_slack(libraries), &Cause::GpuNotMeasured);
         reserved = reserved.widened(device.reserved_slack(libraries), &Cause::GpuNotMeasured);
         allocated = allocated.over(&runs.unlikely_orders, peak_allocated);
+        if may_skip_updates {
+            let (least_allocated, least_reserved) = runs.expected.peaks_before_updates();
+            let cause = Cause::Training(SKIPPED_UPDATES.to_owned());
+            let below = |low: u64, least: u64| Slack { below: low.saturating_sub(least), above: 0 };
+            let (allocated_slack, reserved_slack) =
+                (below(allocated.low(), least_allocated), below(reserved.low(), least_reserved));
+            allocated = allocated.widened(allocated_slack, &cause);
+            reserved = reserved.widened(reserved_slack, &cause);
+        }
         let requested = [
             Cause::unmodelled(&runs.expected.missing),
             Cause::workspaces(&runs.expected.guessed, is_cudnn_benchmarked),

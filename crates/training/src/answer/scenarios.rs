@@ -10,10 +10,10 @@ use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Assumed;
 
-use super::Answer;
 use super::cause::{Cause, Causes};
 use super::device::Device;
 use super::runs::{AlternativeRuns, Runs};
+use super::{Answer, OpenQuestions};
 use crate::parallel;
 use crate::program::Program;
 use crate::record::record_on;
@@ -40,6 +40,14 @@ pub struct Scenarios {
     /// What the model's file does not record.
     file_causes: Vec<Cause>,
     is_cudnn_benchmarked: bool,
+    script: Option<ScriptFacts>,
+}
+
+/// What a recorded script leaves open.
+#[derive(Clone, Copy, Debug)]
+struct ScriptFacts {
+    /// A `GradScaler` decides by values if optimizers do their steps.
+    may_skip_updates: bool,
 }
 
 /// Programs beside the expected one.
@@ -114,7 +122,9 @@ impl Scenarios {
             training.offload.is_some().then(|| Cause::Training(OFFLOADED.to_owned())),
         ];
         let file_causes = by_file.into_iter().chain(others.into_iter().flatten()).collect();
-        Ok(Scenarios { expected, alternatives, file_causes, is_cudnn_benchmarked })
+        let script = bound.model.script.as_ref();
+        let script = script.map(|script| ScriptFacts { may_skip_updates: script.has_grad_scaler });
+        Ok(Scenarios { expected, alternatives, file_causes, is_cudnn_benchmarked, script })
     }
 
     /// The expected requests.
@@ -142,7 +152,9 @@ impl Scenarios {
         }
         let without_cap = || self.simulate(&Settings { cap: None, ..settings.clone() }, None, keeps_journal);
         let unlimited = capped.has_failure().then(|| unlimited.unwrap_or_else(without_cap));
-        Ok(Answer::new(capped, unlimited, &self.file_causes, self.is_cudnn_benchmarked, device))
+        let may_skip_updates = self.script.is_some_and(|script| script.may_skip_updates);
+        let open = OpenQuestions { is_cudnn_benchmarked: self.is_cudnn_benchmarked, may_skip_updates };
+        Ok(Answer::new(capped, unlimited, &self.file_causes, open, device))
     }
 
     /// Every simulation under the cap: up to where it runs out of memory, if it does.
@@ -204,7 +216,9 @@ impl Scenarios {
 
     /// Every simulation; those that need nearly `near` bytes are followed until memory repeats, as the expected one is.
     fn simulate(&self, settings: &Settings, near: Option<u64>, keeps_journal: bool) -> Runs {
-        let unlikely = unlikely_address_orders().map(|driver| (&self.expected, driver));
+        let unlikely: Vec<SimulatedDriver> = unlikely_address_orders(self.script.is_some()).collect();
+        let unlikely_count = unlikely.len();
+        let unlikely = unlikely.into_iter().map(|driver| (&self.expected, driver));
         let simulations: Vec<_> = self.simulations().chain(unlikely).collect();
         let indices: Vec<usize> = (0..simulations.len()).collect();
         let run = |&index: &usize| {
@@ -216,7 +230,7 @@ impl Scenarios {
             true => indices.iter().map(run).collect(),
             false => parallel::map_once(&indices, run),
         };
-        let unlikely_orders = runs.split_off(runs.len() - unlikely_address_orders().len());
+        let unlikely_orders = runs.split_off(runs.len() - unlikely_count);
         let alternative_runs = runs.split_off(self.expected.orders().len());
         let other_orders = runs.split_off(1);
         let alternatives = self.alternatives.as_ref();
