@@ -83,7 +83,7 @@ def prepare(script, checkouts, work):
     if root.exists():
         shutil.rmtree(root)
     if script.is_blind:
-        with tarfile.open(table.BLIND) as archive:
+        with tarfile.open(table.BLIND[script.part]) as archive:
             archive.extract(script.path, root, filter="data")
         return root / script.path, root
     source = table.HERE / "own" if script.repository is None else pathlib.Path(checkouts) / script.repository.replace("/", "+")

@@ -6,8 +6,8 @@ import tarfile
 import tomllib
 
 HERE = pathlib.Path(__file__).resolve().parent
-# Scripts of our own that were predicted before they were measured.
-BLIND = HERE / "blind.tar.xz"
+# Lists of our own scripts that were predicted before they were measured.
+BLIND = {"blind": HERE / "blind.tar.xz", "blind2": HERE / "blind2.tar.xz"}
 
 
 @dataclasses.dataclass
@@ -31,9 +31,14 @@ class Script:
         return self.name.startswith("drawn/")
 
     @property
+    def part(self):
+        """The first part of its name."""
+        return self.name.partition("/")[0]
+
+    @property
     def is_blind(self):
-        """Whether it is of the list of our own that was predicted before it was measured."""
-        return self.name.startswith("blind/")
+        """Whether it is of a list of our own that was predicted before it was measured."""
+        return self.part in BLIND
 
     @property
     def source(self):
@@ -65,8 +70,9 @@ def scripts(only=()):
     for path in sorted((HERE / "own").glob("*.py")):
         row = {"name": path.stem, "path": path.name, **own.get(path.stem, {})}
         found.append(_script({**row, "name": f"own/{path.stem}"}, None, None))
-    with tarfile.open(BLIND) as archive:
-        found += [_script({"name": f"blind/{pathlib.Path(name).stem}", "path": name}, None, None) for name in sorted(archive.getnames())]
+    for part, path in BLIND.items():
+        with tarfile.open(path) as archive:
+            found += [_script({"name": f"{part}/{pathlib.Path(name).stem}", "path": name}, None, None) for name in sorted(archive.getnames())]
     names = [script.name for script in found]
     repeated = {name for name in names if names.count(name) > 1}
     if repeated:
