@@ -9,6 +9,9 @@ use vramfit_eager::autograd::{CudnnSources, Libraries};
 use super::*;
 use crate::report::{Failure, LaterPeaks, Peak, Phase, PhaseReport, Run};
 
+/// A training that leaves nothing open.
+const OPEN: OpenQuestions = OpenQuestions { is_cudnn_benchmarked: false, may_skip_updates: false };
+
 /// A run that reserves so much.
 fn run(peak_reserved: u64) -> Run {
     Run {
@@ -56,7 +59,7 @@ fn gpu() -> Gpu {
 
 fn answer(runs: Runs, gpu: &Gpu, vram: u64) -> Answer {
     let device = Device { gpu, is_asked: false, vram: Some(vram), cudnn: None };
-    Answer::new(runs, None, &[], false, &device)
+    Answer::new(runs, None, &[], OPEN, &device)
 }
 
 #[test]
@@ -147,7 +150,7 @@ fn what_runs_out_of_memory_is_answered_by_what_it_would_need() {
     let device = Device { gpu: &gpu, is_asked: false, vram: Some(10), cudnn: None };
     let capped = || runs(failing(7), vec![failing(9)], vec![run(8)]);
     let unlimited = || runs(run(30), vec![run(40)], vec![run(50)]);
-    let answer = Answer::new(capped(), Some(unlimited()), &[], false, &device);
+    let answer = Answer::new(capped(), Some(unlimited()), &[], OPEN, &device);
     let fit = answer.fit.clone().unwrap();
     assert_eq!((fit.verdict, fit.needed, fit.short), (Verdict::TooClose, 30, Some(20)));
     assert_eq!(fit.shortage.unwrap().error.reserved, 7);
@@ -158,7 +161,7 @@ fn what_runs_out_of_memory_is_answered_by_what_it_would_need() {
         (0, 40 + slack),
         "what runs under the cap stays as it is"
     );
-    let fitting = Answer::new(runs(run(8), vec![], vec![]), None, &[], false, &device).fit.unwrap();
+    let fitting = Answer::new(runs(run(8), vec![], vec![]), None, &[], OPEN, &device).fit.unwrap();
     assert_eq!((fitting.needed, fitting.short), (8, None));
 }
 
@@ -168,7 +171,7 @@ fn it_fits_where_it_fits_beside_the_largest_context_and_fails_beside_the_smalles
     let gpu = catalogue.find("RTX 3060").unwrap();
     let device = Device { gpu, is_asked: true, vram: None, cudnn: None };
     let (capacity, context) = (gpu.capacity().low, device.context_bytes(Libraries::default()));
-    let answer = |reserved: u64| Answer::new(runs(run(reserved), vec![], vec![]), None, &[], false, &device);
+    let answer = |reserved: u64| Answer::new(runs(run(reserved), vec![], vec![]), None, &[], OPEN, &device);
     let verdict = |reserved: u64| answer(reserved).fit.unwrap().verdict;
     assert_eq!(verdict(capacity - context.high), Verdict::Fits);
     assert_eq!(verdict(capacity - context.high + 1), Verdict::TooClose);
@@ -183,7 +186,7 @@ fn a_gpu_that_was_not_measured_has_bounds_for_the_workspaces_of_cublas() {
     let ranges = |name: &str| {
         let device = Device { gpu: catalogue.find(name).unwrap(), is_asked: true, vram: None, cudnn: None };
         let run = Run { libraries, ..run(1 << 30) };
-        let answer = Answer::new(runs(run, vec![], vec![]), None, &[], false, &device);
+        let answer = Answer::new(runs(run, vec![], vec![]), None, &[], OPEN, &device);
         let bounds = |range: &Range| ((1 << 30) - range.low(), range.high() - (1 << 30));
         (bounds(&answer.reserved), answer.is_exact())
     };
@@ -250,4 +253,32 @@ fn a_later_step_that_needs_more_raises_the_upper_bound_and_the_verdict() {
     assert_eq!(found.fit.unwrap().verdict, Verdict::TooClose);
     let found = answer(runs(growing, vec![run(20)], Vec::new()), &gpu, 30);
     assert_eq!(found.fit.unwrap().verdict, Verdict::Fits);
+}
+
+#[test]
+fn updates_that_may_be_skipped_lower_the_bounds_to_the_peaks_before_them() {
+    let phase = |phase: Phase, bytes: u64| PhaseReport {
+        phase,
+        step: Some(0),
+        micro: None,
+        allocated: 0,
+        peak: Peak { allocated: bytes, ..Peak::default() },
+        reserved: 0,
+        peak_reserved: 2 * bytes,
+        end: 0,
+    };
+    let phases = vec![phase(Phase::Forward, 30), phase(Phase::Backward, 40), phase(Phase::Step, 90)];
+    let training = Run { phases, ..run(180) };
+    let gpu = gpu();
+    let device = Device { gpu: &gpu, is_asked: false, vram: None, cudnn: None };
+    let answer = |may_skip_updates: bool| {
+        let open = OpenQuestions { may_skip_updates, ..OPEN };
+        Answer::new(runs(training.clone(), vec![], vec![]), None, &[], open, &device)
+    };
+    let bounds = |range: &Range| (range.low(), range.high());
+    assert_eq!((bounds(&answer(false).allocated), bounds(&answer(false).reserved)), ((90, 90), (180, 180)));
+    let skipping = answer(true);
+    assert!(skipping.allocated.low() <= 40 && skipping.allocated.high() >= 90, "{:?}", skipping.allocated);
+    assert!(skipping.reserved.low() <= 80 && skipping.reserved.high() >= 180, "{:?}", skipping.reserved);
+    assert!(answer(false).is_exact() && !skipping.is_exact());
 }
