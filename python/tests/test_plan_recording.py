@@ -130,3 +130,13 @@ def test_flags_that_describe_a_training_are_refused(tmp_path):
     run(tmp_path, SCRIPT, "--out", "train.vramfit")
     code, error = plan(tmp_path, "--vram", "1GiB", "--batch", "4")
     assert code == 2 and "--batch does not change it" in error and "record it again" in " ".join(error.split())
+
+
+def test_a_script_that_does_not_fit_is_led_to_plan(tmp_path):
+    (tmp_path / "train.py").write_text(textwrap.dedent(SCRIPT))
+    command = [sys.executable, "-m", "vramfit", "run", "--vram", "64MiB"]
+    words = " ".join(vramfit(tmp_path, *command, "train.py").stdout.split())
+    assert "try `vramfit run --out FILE train.py && vramfit plan FILE --vram 67108864`" in words
+    words = " ".join(vramfit(tmp_path, *command, "--out", "train.vramfit", "train.py").stdout.split())
+    assert "try `vramfit plan train.vramfit --vram 67108864`" in words
+    assert vramfit(tmp_path, find_binary(), "plan", "train.vramfit", "--vram", "67108864").returncode == 1

@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from typing import Any, Dict, List
+from typing import Any, Dict, List, Sequence
 
 from .. import binary
 from ..asking.cudnn import own_library
@@ -108,11 +108,11 @@ def _written_and_answered(recorded: Any, given: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="vramfit-") as folder:
         path = os.path.join(folder, name + ".vramfit")
         write(path, contents(recorded, name))
-        return _answer(path, given)
+        return _answer(path, given, ["--temporary"])
 
 
-def _answer(path: str, given: argparse.Namespace) -> int:
-    command = [binary.find_binary(), "run", "--recording", path]
+def _answer(path: str, given: argparse.Namespace, more: Sequence[str] = ()) -> int:
+    command = [binary.find_binary(), "run", "--recording", path, *more]
     conf = given.alloc_conf if given.alloc_conf is not None else os.environ.get("PYTORCH_CUDA_ALLOC_CONF") or os.environ.get("PYTORCH_ALLOC_CONF")
     for flag, value in (("--gpu", given.gpu), ("--vram", given.vram), ("--alloc-conf", conf), ("--cudnn", given.cudnn or own_library()), ("--html", given.html), ("--snapshot", given.snapshot), ("--color", given.color)):
         if value is not None:

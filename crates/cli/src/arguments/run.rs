@@ -26,6 +26,9 @@ pub struct RunArguments {
     /// Answer from a recording that was written with --out, instead of running a script.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["script", "steps", "through_eval", "world", "out"])]
     pub recording: Option<PathBuf>,
+    /// The recording is removed afterwards.
+    #[arg(long, hide = true)]
+    pub temporary: bool,
     /// Write the simulated run as a snapshot, as torch.cuda.memory._dump_snapshot does, for pytorch.org/memory_viz,
     /// `vramfit explain` and `vramfit replay`.
     #[arg(long, value_name = "FILE")]

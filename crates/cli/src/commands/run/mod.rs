@@ -9,6 +9,7 @@ use serde::Serialize;
 use vramfit_allocator::Settings;
 use vramfit_explain::explain;
 use vramfit_report::estimate::Question;
+use vramfit_report::page::command;
 use vramfit_report::run::RunReport;
 use vramfit_training::answer::{Device, Scenarios};
 use vramfit_training::layers::layers;
@@ -56,6 +57,19 @@ fn describe_gpu(options: &RunArguments) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Good)
 }
 
+/// What says which lines of the script to change.
+fn plan_command(options: &RunArguments, recording: &str, script: &str) -> String {
+    let words = |words: &[&str]| command(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+    let vram = options.vram.map(|vram| vram.to_string());
+    let mut plan = vec!["plan", if options.temporary { "FILE" } else { recording }];
+    plan.extend(options.gpu.iter().flat_map(|gpu| ["--gpu", gpu]));
+    plan.extend(vram.iter().flat_map(|vram| ["--vram", vram]));
+    match options.temporary {
+        true => format!("{} && {}", words(&["run", "--out", "FILE", script]), words(&plan)),
+        false => words(&plan),
+    }
+}
+
 fn answer(path: &Path, options: &RunArguments, output: &Output) -> Result<ExitStatus, Failure> {
     let name = path.to_string_lossy().into_owned();
     let model = load(&name)?;
@@ -77,7 +91,7 @@ fn answer(path: &Path, options: &RunArguments, output: &Output) -> Result<ExitSt
     let answer = scenarios.answer(&device, &settings, true).map_err(|error| Failure::at(&model.class, error))?;
     let taken = options.gpu.as_deref().and_then(|name| known.taken(name));
     let notes = taken.into_iter().chain(cudnn.not_asked_about(gpu)).collect();
-    let plan_command = String::new();
+    let plan_command = plan_command(options, &name, &model.class);
     let question =
         Question { model: &model.class, bound: &bound, training: &training, device, alloc_conf, notes, plan_command };
     let snapshot = simulated_snapshot(&bound, script, &answer.expected);
