@@ -25,7 +25,8 @@ pub(super) fn run_call(
     scenario: Scenario,
 ) -> Outcome {
     let is_in_place = facts.effect.is_in_place();
-    let launch = if !is_in_place && call.makes_only_views() { Launch::Nothing } else { facts.launch };
+    let launches_nothing = (!is_in_place && call.makes_only_views()) || call.reads_only_host();
+    let launch = if launches_nothing { Launch::Nothing } else { facts.launch };
     let outcome = match facts.memory {
         MemoryRule::Modelled(rule) => rule(context, call),
         MemoryRule::NotModelled => Err(Unmodelled),

@@ -32,6 +32,19 @@ impl Call<'_> {
         results.peek().is_some() && results.all(|result| result.is_view)
     }
 
+    /// Whether it reads tensors, and all of them are in host memory: a copy from there launches no kernel.
+    pub(crate) fn reads_only_host(&self) -> bool {
+        let (mut reads, mut is_on_gpu) = (false, false);
+        for argument in self.arguments {
+            argument.each_tensor(&mut |id| {
+                let tensor = self.tensors[id.0 as usize].as_ref();
+                reads = true;
+                is_on_gpu |= tensor.is_none_or(|tensor| !tensor.is_on_host());
+            });
+        }
+        reads && !is_on_gpu
+    }
+
     /// The tensor that is argument `index`.
     pub fn tensor(&self, index: usize) -> Result<&Tensor, Unmodelled> {
         self.optional_tensor(index).ok_or(Unmodelled)
