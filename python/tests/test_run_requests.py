@@ -211,3 +211,16 @@ def test_the_weights_of_a_copied_recurrent_module_are_put_together_for_each_call
     first, second = (at for at, request in enumerate(found) if request == marker)
     assert weights not in found[first:second]
     assert weights in found[second:]
+
+
+def test_the_gradient_of_relu_lies_as_its_result_so_that_no_view_copies_it(tmp_path):
+    """As in a recurrent network that takes its batch first, behind a linear layer."""
+    found, _ = requests(tmp_path, """
+        import torch
+        layer = torch.nn.Linear(64, 768).cuda()
+        hidden = torch.relu(layer(torch.randn(128, 31, 64, device="cuda"))).transpose(0, 1)
+        hidden.contiguous().square().sum().backward()
+    """)
+    sizes = {"hidden": 128 * 31 * 768 * 4, "weight": 64 * 768 * 4}
+    assert contains(found, spelled("+hidden -hidden +weight", sizes))
+    assert not contains(found, spelled("+hidden -hidden +hidden -hidden +weight", sizes))
