@@ -17,8 +17,7 @@ pub fn address_orders() -> [SimulatedDriver; 3] {
 
 /// Scattered orders that are tried for a model.
 const SCATTERED: u64 = 2;
-/// The same for a script, whose process maps more than a model and its batch: of 25 scripts whose requests all agree, four had a peak of
-/// allocated bytes that the two orders above did not give, and these do.
+/// The same for a script, whose process maps more than a model and its batch (`docs/cuda-addresses.md`).
 const SCATTERED_FOR_SCRIPTS: u64 = 12;
 
 /// Orders that are possible: the gaps that a process has left between its mappings may be anywhere. Of the models of the sweep whose
