@@ -44,10 +44,10 @@ pub(super) fn move_inputs(
 
 pub(crate) fn move_tensor(bound: &Bound<'_>, context: &mut Context, id: TensorId) -> Tensor {
     let tensor = bound.tensor(id);
-    let moved = match tensor.is_on_host {
-        true => Tensor::on_host(layout(tensor)),
-        false => context.empty(layout(tensor)),
-    };
+    if tensor.is_on_host {
+        return Tensor::on_host(layout(tensor));
+    }
+    let moved = context.empty(layout(tensor));
     context.memory().borrow_mut().host_frees(moved.memory_bytes());
     moved
 }
