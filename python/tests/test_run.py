@@ -313,3 +313,19 @@ def test_a_copy_from_the_host_launches_no_kernel(tmp_path):
     first, second = [event["addr"] for event in events if event["action"] == "segment_alloc"][:2]
     # Measured on an H200: the bias goes into what kernels without local memory leave free in CUDA's first chunk.
     assert first - second == 74 << 20
+
+
+def test_batches_of_a_loader_leave_no_gaps_that_the_model_goes_into(tmp_path):
+    script = """
+    import torch
+    from torch.utils.data import DataLoader, TensorDataset
+    batches = list(DataLoader(TensorDataset(torch.randn(96, 3, 256, 256)), batch_size=8))
+    model = torch.nn.Sequential(*(torch.nn.Linear(1024, 512) for _ in range(40))).cuda()
+    for (images,) in batches[:2]:
+        model[0](images.cuda().flatten()[:1024]).sum().backward()
+    """
+    answered(tmp_path, script, "--snapshot", "train.pickle")
+    with open(tmp_path / "train.pickle", "rb") as file:
+        events = pickle.load(file)["device_traces"][0]
+    addresses = [event["addr"] for event in events if event["action"] == "segment_alloc"]
+    assert len(addresses) > 3 and max(addresses) - min(addresses) < 4 << 30
