@@ -329,3 +329,33 @@ def test_batches_of_a_loader_leave_no_gaps_that_the_model_goes_into(tmp_path):
         events = pickle.load(file)["device_traces"][0]
     addresses = [event["addr"] for event in events if event["action"] == "segment_alloc"]
     assert len(addresses) > 3 and max(addresses) - min(addresses) < 4 << 30
+
+
+def test_lazy_modules_need_what_those_with_shapes_need(tmp_path):
+    script = """
+    import torch
+    from torch import nn
+    torch.manual_seed(0)
+    net = nn.Sequential({conv}(8, 3), nn.ReLU(), nn.Flatten(), {linear}(10)).cuda()
+    net(torch.randn(16, 3, 8, 8, device="cuda"))
+    optimizer = torch.optim.Adam(net.parameters())
+    for _ in range(3):
+        loss = net(torch.randn(16, 3, 8, 8, device="cuda")).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    """
+    lazy = answered(tmp_path, script.format(conv="nn.LazyConv2d", linear="nn.LazyLinear"))
+    known = answered(tmp_path, script.replace("{conv}(", "nn.Conv2d(3, ").replace("{linear}(", "nn.Linear(288, "))
+    assert lazy["peak_allocated"] == known["peak_allocated"]
+
+
+def test_values_that_numpy_reads_are_not_negative(tmp_path):
+    answered(tmp_path, """
+    import numpy, torch
+    layer = torch.nn.Linear(8, 64).cuda()
+    errors = layer(torch.randn(4, 8).cuda()).abs()
+    errors.sum().backward()
+    chances = (errors.detach().cpu().numpy().ravel() + 1e-6) ** 0.6
+    numpy.random.choice(len(chances), p=chances / chances.sum())
+    """)

@@ -13,7 +13,7 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 from torch.overrides import TorchFunctionMode
 
-from .assumptions import spread
+
 from .operators import encode_word
 from .recorder import Recorder
 from .tensors import CPU, META
@@ -219,8 +219,7 @@ def _read_all(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict
     recorder.steps.append(("call", number, [info.name], [], source, 0))
     with recorder.paused():
         if not info.known:
-            kind = info.kind
-            return func(spread(kind.shape, kind.dtype, 0, recorder.session.assumed), *args[1:], **kwargs)
+            return func(recorder.assumed_values(info.kind), *args[1:], **kwargs)
         return func(*args, **kwargs)
 
 

@@ -20,7 +20,7 @@ import torch
 from torch._ops import OpOverload
 from torch.nn import functional
 
-from .assumptions import Assumed, share_of
+from .assumptions import Assumed, share_of, spread
 from .autocast import FLOAT32_AND_BACK, POLICIES
 from .casting import Casting
 from .dtypes import refuse
@@ -498,6 +498,10 @@ class Recorder(Casting):
             self.assume(f"{where}: reads a value that depends on the weights; 1.0 was assumed")
             return 0.0 if self.session.assumed is Assumed.LEAST else 1.0
         return operator.qualified == "aten::is_nonzero" and self.session.assumed is not Assumed.LEAST
+
+    def assumed_values(self, kind: Kind) -> torch.Tensor:
+        """All values of a tensor that Python reads, though they depend on the weights."""
+        return spread(kind.shape, kind.dtype, 0, self.session.assumed)
 
     def _note_assumption(self, operator: Operator, source: int, infos: List[Info], tensors: List[torch.Tensor]) -> None:
         """Records that a size or a decision follows from assumed values."""

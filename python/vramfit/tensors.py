@@ -6,6 +6,7 @@ import weakref
 from typing import Any, Dict, FrozenSet, Optional, Tuple
 
 import torch
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 
 META = torch.device("meta")
 # While a script runs, new parameters are recorded where this is called.
@@ -79,6 +80,10 @@ class Kinds:
         return kind
 
     def of(self, tensor: torch.Tensor) -> Kind:
+        if isinstance(tensor, UninitializedTensorMixin):
+            # The weights of lazy modules refuse to say anything before the first call. They are empty.
+            with torch._C.DisableTorchFunction():
+                return self.get(tensor.data.dtype, (0,), (1,), tensor.requires_grad)
         return self.get(tensor.dtype, tuple(tensor.shape), tuple(tensor.stride()), tensor.requires_grad)
 
 

@@ -8,6 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 import torch
 from torch.nn.modules.rnn import RNNBase
+from torch.nn.parameter import UninitializedTensorMixin  # type: ignore[attr-defined]
 from torch.optim import optimizer as optimizers
 
 from ..function_mode import NoHandle
@@ -111,7 +112,14 @@ def _parameters(patches: Patches, recorder: ScriptRecorder) -> None:
         recorder.pseudo("parameter", {"data": source.name}, [info.name])
         return made
 
+    def materialize(tensor: Any, shape: Any, device: Any = None, dtype: Any = None) -> None:
+        """A weight of a lazy module gets its shape. It becomes a parameter first: what it is before refuses to be asked."""
+        tensor.__class__ = tensor.cls_to_become
+        info = recorder.info_of(tensor)
+        tensor.data = torch.empty(shape, device=device or ("cpu" if info.host else "cuda"), dtype=dtype or info.kind.dtype)
+
     patches.set(torch.Tensor, "_make_subclass", staticmethod(make))
+    patches.set(UninitializedTensorMixin, "materialize", materialize)
 
 
 def _moves(patches: Patches, recorder: ScriptRecorder) -> None:

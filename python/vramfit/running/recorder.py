@@ -255,6 +255,11 @@ class ScriptRecorder(Recorder):
             return value / (1.0 + 1e-4 * sum(self.stand_ins.values()))
         return value
 
+    def assumed_values(self, kind: Kind) -> torch.Tensor:
+        """Not negative: errors, probabilities and distances are not, and NumPy makes NaN of their roots otherwise."""
+        values = super().assumed_values(kind)
+        return values.abs() if kind.dtype.is_floating_point else values
+
     def _after_write(self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], infos: List[Info], known: bool) -> None:
         before = infos[-2].storage.known if operator.qualified == _FINDS_INFINITIES else None
         super()._after_write(operator, args, kwargs, infos, known)
