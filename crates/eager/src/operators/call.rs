@@ -6,7 +6,7 @@ use vramfit_graph::dims::Dims;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
-use crate::autograd::Tensor;
+use crate::autograd::{Edge, Tensor};
 
 /// The results of a call, or why there is no rule for it.
 pub type Outcome = Result<SmallVec<[Tensor; 1]>, Unmodelled>;
@@ -157,6 +157,20 @@ pub fn wrap(dim: i64, rank: usize) -> Result<usize, Unmodelled> {
     let rank = rank as i64;
     let wrapped = if dim < 0 { dim + rank.max(1) } else { dim };
     if (0..rank.max(1)).contains(&wrapped) { Ok(wrapped as usize) } else { Err(Unmodelled) }
+}
+
+/// The results of a gradient's operator, each an output of `edge`. One that is not wanted is not defined: a tensor on the host with the
+/// layout of `like` takes its place.
+pub(crate) fn wanted_results(
+    results: impl IntoIterator<Item = Option<Tensor>>,
+    edge: Option<&Edge>,
+    like: &Tensor,
+) -> SmallVec<[Tensor; 1]> {
+    let outputs = results.into_iter().enumerate().map(|(output, result)| match result {
+        Some(result) => result.with_edge(edge.map(|edge| Edge { output, ..edge.clone() })),
+        None => Tensor::on_host(like.shared_layout()),
+    });
+    outputs.collect()
 }
 
 /// The one result of a rule.

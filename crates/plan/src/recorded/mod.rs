@@ -12,8 +12,6 @@ mod lifetimes;
 mod lines;
 mod unused_graph;
 
-use std::collections::BTreeSet;
-
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::model::RecordedScript;
 use vramfit_training::Loop;
@@ -253,8 +251,9 @@ fn saves(one: &Answer, other: &Answer) -> bool {
         || is_less(one.expected.peak_reserved, other.expected.peak_reserved)
 }
 
-/// All candidates that go together: at most one setting of the allocator that forbids others.
+/// All changes of the script, and the first of the allocator's settings: each of these is tried for itself.
 fn without_conflicts(found: &[Candidate]) -> Vec<&Candidate> {
-    let mut seen = BTreeSet::new();
-    found.iter().filter(|candidate| !matches!(candidate.kind, Kind::Allocator(_)) || seen.insert(())).collect()
+    let is_setting = |candidate: &&Candidate| matches!(candidate.kind, Kind::Allocator(_));
+    let others = found.iter().filter(|candidate| !is_setting(candidate));
+    others.chain(found.iter().find(is_setting)).collect()
 }

@@ -35,7 +35,7 @@ pub struct RecordedPlanReport {
     start: Peaks,
     /// Whether it fits as it is.
     fit: RecordedFit,
-    /// What each change does alone, the largest saving first.
+    /// What each change does alone, what reserves the least first.
     alone: Vec<ChangeRow>,
     /// All changes together, where no plan fits.
     leanest: Option<PlanRow>,

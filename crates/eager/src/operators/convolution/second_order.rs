@@ -7,8 +7,8 @@ use vramfit_graph::layout::Layout;
 
 use super::geometry::{Backend, Geometry};
 use super::{as_image, as_row, compute, cudnn, input_image};
-use crate::autograd::{Backward, Context, Edge, Gradients, Node, Tensor};
-use crate::operators::call::{Call, Outcome, Unmodelled};
+use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
+use crate::operators::call::{Call, Outcome, Unmodelled, wanted_results};
 
 /// `convolution_backward(grad, input, weight, bias_sizes, stride, padding, dilation, transposed, output_padding, groups, mask)`.
 pub(super) fn convolution_backward(context: &mut Context, call: &Call<'_>) -> Outcome {
@@ -34,12 +34,7 @@ pub(super) fn convolution_backward(context: &mut Context, call: &Call<'_>) -> Ou
     let inputs = [Some(gradient), Some(input), Some(weight)];
     let edge = context.record(&inputs, 3, saved, ConvolutionBackward { geometry });
     let results = [of_input.map(|tensor| as_row(tensor, rank)), of_weight.map(|tensor| as_row(tensor, rank)), of_bias];
-    // A result that is not wanted is not defined; a tensor on the host takes its place in the list.
-    let outputs = results.into_iter().enumerate().map(|(output, result)| match result {
-        Some(result) => result.with_edge(edge.clone().map(|edge| Edge { output, ..edge })),
-        None => Tensor::on_host(gradient.shared_layout()),
-    });
-    Ok(outputs.collect())
+    Ok(wanted_results(results, edge.as_ref(), gradient))
 }
 
 /// Saved: the gradient, the input and the weight, which are its inputs too. What comes in are gradients of the three results. All

@@ -6,8 +6,8 @@ use smallvec::smallvec;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
-use crate::autograd::{Backward, Context, Edge, Gradients, Node, Tensor};
-use crate::operators::call::{Call, Outcome, Unmodelled};
+use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
+use crate::operators::call::{Call, Outcome, Unmodelled, wanted_results};
 use crate::operators::normalization::{Rows, gradients_of_rows};
 
 /// `native_layer_norm_backward(grad, input, normalized_shape, mean, rstd, weight, bias, mask)`.
@@ -24,12 +24,7 @@ pub(super) fn of_layer_norm(context: &mut Context, call: &Call<'_>) -> Outcome {
     let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(gradient.clone()), Some(input.clone()), weight.cloned()];
     let backward = OfLayerNorm { rows, weight: weight_layout };
     let edge = context.record(&[Some(gradient), Some(input), weight], 3, saved, backward);
-    // A result that is not wanted is not defined; a tensor on the host takes its place in the list.
-    let outputs = results.into_iter().enumerate().map(|(output, result)| match result {
-        Some(result) => result.with_edge(edge.clone().map(|edge| Edge { output, ..edge })),
-        None => Tensor::on_host(gradient.shared_layout()),
-    });
-    Ok(outputs.collect())
+    Ok(wanted_results(results, edge.as_ref(), gradient))
 }
 
 /// Saved: the gradient, the input, the weight.
