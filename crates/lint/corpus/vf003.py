@@ -42,7 +42,7 @@ import torch
 import torchvision
 model = torchvision.models.resnet50(weights="DEFAULT").cuda()
 model.eval()
-x = torch.randn(1, 3, 224, 224, device="cuda")
+x = torchvision.io.read_image("cat.png").float()[None].cuda()
 scores = model(x)  # expect: VF003
 print(scores.argmax(1).item())
 # case: one example after eval under inference_mode

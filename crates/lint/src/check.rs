@@ -70,7 +70,9 @@ pub fn check_among(document: &Document, selection: &Selection, around: Option<(&
     }
     find(&facts, &|_| true);
     let linked = around.filter(|_| may_gain(&facts) && !document.is_notebook());
-    let linked = linked.map_or(String::new(), |(project, path)| project.linked(path, &module.body, &document.text));
+    let linked = linked.map_or(String::new(), |(project, path)| {
+        project.linked(path, &module.body, &document.text, facts.unknown_methods.iter().copied())
+    });
     let trains = |text: &str| TRAINING.into_iter().any(|word| text.contains(word));
     if !linked.trim().is_empty() && (trains(&linked) || trains(&document.text)) {
         // The document comes first, so its positions stay.

@@ -12,6 +12,7 @@ use crate::check::{Checked, check_among};
 use crate::document::Document;
 use crate::project::Project;
 use crate::settings::Settings;
+use crate::test_files::is_test_file;
 
 /// A file and the result of checking it.
 #[derive(Clone, Debug)]
@@ -33,11 +34,13 @@ pub struct Options {
     pub select: Option<Vec<String>>,
     /// Rules to leave out in addition to the project's.
     pub ignore: Vec<String>,
+    /// Also check the unit tests that are in folders.
+    pub include_tests: bool,
 }
 
 /// Checks all files in parallel; the reports are sorted by path.
 pub fn check_paths(paths: &[PathBuf], options: &Options) -> Result<Vec<FileReport>, String> {
-    let mut files: Vec<(PathBuf, usize)> = Vec::new();
+    let mut files: Vec<Source> = Vec::new();
     let (mut settings, mut failures) = (Vec::new(), Vec::new());
     for path in paths {
         let metadata = fs::metadata(path).map_err(|error| format!("{}: {error}", path.display()))?;
@@ -45,17 +48,21 @@ pub fn check_paths(paths: &[PathBuf], options: &Options) -> Result<Vec<FileRepor
         own.selection(path, options.select.as_deref(), &options.ignore)?;
         if metadata.is_dir() {
             let (found, failed) = python_files(path);
-            files.extend(found.into_iter().filter(|file| !own.is_excluded(file)).map(|file| (file, settings.len())));
+            let found = found.into_iter().filter(|file| !own.is_excluded(file));
+            files.extend(found.map(|path| Source { path, settings: settings.len(), is_named: false }));
             failures.extend(failed);
         } else {
-            files.push((path.clone(), settings.len()));
+            files.push(Source { path: path.clone(), settings: settings.len(), is_named: true });
         }
         settings.push(own);
     }
-    files.sort();
-    files.dedup_by(|one, two| one.0 == two.0);
+    // Of a file that is in a folder and named too, the name counts.
+    files.sort_by(|one, two| one.path.cmp(&two.path).then(two.is_named.cmp(&one.is_named)));
+    files.dedup_by(|one, two| one.path == two.path);
     let is_script = |path: &Path| path.extension().is_some_and(|extension| extension == "py");
-    let project = Project::new(files.iter().map(|(path, _)| path.clone()).filter(|path| is_script(path)).collect());
+    let scripts = files.iter().filter(|file| is_script(&file.path));
+    let folder = |file: &Source| if file.is_named { paths.len() } else { file.settings };
+    let project = Project::new(scripts.map(|file| (file.path.clone(), folder(file))));
     let next = AtomicUsize::new(0);
     let reports = Mutex::new(Vec::with_capacity(files.len()));
     let threads = std::thread::available_parallelism().map_or(1, usize::from).min(files.len().max(1));
@@ -63,8 +70,8 @@ pub fn check_paths(paths: &[PathBuf], options: &Options) -> Result<Vec<FileRepor
         for _ in 0..threads {
             let work = || {
                 let mut own = Vec::new();
-                while let Some((path, setting)) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    own.push(check_file(path, &settings[*setting], options, &project));
+                while let Some(file) = files.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    own.push(check_file(file, &settings[file.settings], options, &project));
                 }
                 if let Ok(mut reports) = reports.lock() {
                     reports.append(&mut own);
@@ -119,9 +126,24 @@ fn check_bytes(
     }
 }
 
-fn check_file(path: &Path, settings: &Settings, options: &Options, project: &Project) -> FileReport {
+/// A file to check.
+struct Source {
+    path: PathBuf,
+    /// The number of its settings.
+    settings: usize,
+    /// Whether it was named itself, and not only a folder around it.
+    is_named: bool,
+}
+
+fn check_file(file: &Source, settings: &Settings, options: &Options, project: &Project) -> FileReport {
+    let path = &file.path;
     match read(path) {
         Ok(bytes) if bytes.len() as u64 > MAX_SIZE => unreadable(path, "larger than 1 GiB".into()),
+        Ok(bytes) if !file.is_named && !options.include_tests && is_test_file(path, &bytes) => {
+            let text = String::from_utf8_lossy(&bytes).into_owned();
+            let document = Some(Document::script(text));
+            FileReport { path: path.clone(), document, checked: Checked::default(), unreadable: None }
+        }
         Ok(bytes) => check_bytes(path, &bytes, settings, options, Some(project)),
         Err(error) => unreadable(path, error.to_string()),
     }

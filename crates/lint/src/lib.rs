@@ -16,6 +16,7 @@ pub mod rules;
 mod selection;
 pub mod settings;
 mod suppress;
+mod test_files;
 
 pub use check::{Checked, check, check_among};
 pub use document::{Document, Position};

@@ -12,8 +12,15 @@ use crate::nesting::too_deep;
 
 /// At most so many bytes are appended to a file.
 const MAX_LINKED: usize = 64_000;
+/// In folders with more files, networks are not searched for their methods.
+const MAX_SEARCHED: usize = 1000;
+/// More networks with a method of one name are not followed.
+const MAX_OWNERS: usize = 6;
 /// Files above this are not read: they are data.
 const MAX_SOURCE: u64 = 1 << 20;
+
+/// Networks by the names of their methods: the number of the file, and the name of the class.
+type ByMethod = HashMap<String, Vec<(usize, String)>>;
 
 /// The Python files of a run; each is read when another one first imports it.
 #[derive(Default)]
@@ -21,6 +28,10 @@ pub struct Project {
     by_path: HashMap<PathBuf, usize>,
     paths: Vec<PathBuf>,
     sources: Vec<OnceLock<Source>>,
+    /// The number of the folder that each file was found in; files that were named have one number of their own.
+    folders: Vec<usize>,
+    /// Of each folder, the networks that have a method, by its name: their files and names.
+    networks: HashMap<usize, OnceLock<ByMethod>>,
 }
 
 /// What a file defines and imports.
@@ -37,6 +48,8 @@ struct Definition {
     range: TextRange,
     /// The names of its file in its text.
     mentions: Vec<String>,
+    /// The methods of a network.
+    methods: Vec<String>,
 }
 
 /// What the top level of a file binds by imports, and by definitions.
@@ -53,18 +66,22 @@ struct Names {
 }
 
 impl Project {
-    /// Of these files.
-    pub fn new(paths: Vec<PathBuf>) -> Project {
+    /// Of these files, each with the number of the folder that it was found in.
+    pub fn new(files: impl Iterator<Item = (PathBuf, usize)>) -> Project {
+        let (paths, folders): (Vec<PathBuf>, Vec<usize>) = files.unzip();
         let by_path = paths.iter().enumerate().map(|(index, path)| (path.clone(), index)).collect();
         let sources = paths.iter().map(|_| OnceLock::new()).collect();
-        Project { by_path, paths, sources }
+        let networks = folders.iter().map(|folder| (*folder, OnceLock::new())).collect();
+        Project { by_path, paths, sources, folders, networks }
     }
 
     /// The definitions that the file at `path` imports from others of the run, with all that these need. A name that means
-    /// something else in the file itself cannot be followed.
-    pub fn linked(&self, path: &Path, body: &[Stmt], text: &str) -> String {
+    /// something else in the file itself cannot be followed. Of the methods that the file calls on networks it does not
+    /// define, the networks that have them are added too.
+    pub fn linked<'m>(&self, path: &Path, body: &[Stmt], text: &str, methods: impl Iterator<Item = &'m str>) -> String {
         let own = self.names(path, body, text);
-        if own.imported.is_empty() && own.starred.is_empty() {
+        let owners: Vec<&(usize, String)> = methods.flat_map(|method| self.networks_with(path, method)).collect();
+        if own.imported.is_empty() && own.starred.is_empty() && owners.is_empty() {
             return String::new();
         }
         let mentioned: HashSet<&str> = words(text).collect();
@@ -73,6 +90,7 @@ impl Project {
             roots.extend(self.source(file).definitions.keys().map(|name| (file, name.as_str())));
         }
         roots.retain(|(_, name)| mentioned.contains(name));
+        roots.extend(owners.iter().map(|(file, name)| (*file, name.as_str())));
         roots.sort_unstable();
         let mut linked = Linked::new(&own);
         for (file, name) in roots {
@@ -130,6 +148,32 @@ impl Project {
         }
     }
 
+    /// The networks in the same folder that have a method; none where there are too many to tell which is meant.
+    fn networks_with(&self, path: &Path, method: &str) -> &[(usize, String)] {
+        let Some(folder) = self.by_path.get(path).map(|file| self.folders[*file]) else { return &[] };
+        let Some(networks) = self.networks.get(&folder) else { return &[] };
+        let by_method = networks.get_or_init(|| self.networks_by_method(folder));
+        by_method.get(method).filter(|owners| owners.len() <= MAX_OWNERS).map_or(&[], Vec::as_slice)
+    }
+
+    fn networks_by_method(&self, folder: usize) -> ByMethod {
+        let mut by_method = ByMethod::new();
+        let files: Vec<usize> = (0..self.paths.len()).filter(|file| self.folders[*file] == folder).collect();
+        if files.len() > MAX_SEARCHED {
+            return by_method;
+        }
+        for file in files {
+            let mut definitions: Vec<_> = self.source(file).definitions.iter().collect();
+            definitions.sort_unstable_by_key(|(name, _)| name.as_str());
+            for (name, definition) in definitions {
+                for method in &definition.methods {
+                    by_method.entry(method.clone()).or_default().push((file, name.clone()));
+                }
+            }
+        }
+        by_method
+    }
+
     fn source(&self, file: usize) -> &Source {
         self.sources[file].get_or_init(|| self.read(&self.paths[file]).unwrap_or_default())
     }
@@ -149,7 +193,8 @@ impl Project {
                 let range = statement.range();
                 let mentions: HashSet<&str> = words(&text[range]).filter(|word| names.has(word)).collect();
                 let mentions = mentions.into_iter().map(str::to_owned).collect();
-                definitions.insert(name.to_owned(), Definition { range, mentions });
+                let methods = methods_of_network(statement);
+                definitions.insert(name.to_owned(), Definition { range, mentions, methods });
             }
         }
         Some(Source { text, names, definitions })
@@ -250,6 +295,17 @@ fn defined(statement: &Stmt) -> Option<&str> {
         Stmt::ClassDef(class) => Some(class.name.as_str()),
         _ => None,
     }
+}
+
+/// The methods of a class with a forward pass.
+fn methods_of_network(statement: &Stmt) -> Vec<String> {
+    let Stmt::ClassDef(class) = statement else { return Vec::new() };
+    let methods = class.body.iter().filter_map(|statement| match statement {
+        Stmt::FunctionDef(function) => Some(function.name.to_string()),
+        _ => None,
+    });
+    let methods: Vec<String> = methods.collect();
+    if methods.iter().any(|method| method == "forward") { methods } else { Vec::new() }
 }
 
 /// The words of a text that may be names.

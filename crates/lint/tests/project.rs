@@ -146,3 +146,52 @@ fn a_file_that_cannot_be_parsed_is_followed_by_nobody() {
     assert!(reports[0].checked.error.is_some() && reports[1].checked.error.is_none());
     assert!(reports[1].checked.findings.is_empty());
 }
+
+const READER: &str = "import torch
+from torch import nn
+class Reader(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.cell = nn.GRU(64, 64)
+    def forward(self, x):
+        return self.cell(x)[0]
+    def search(self, x):
+        return self.cell(x)[0].argmax(-1)
+";
+
+const VALIDATION: &str = "import torch
+def validate(model, valid_loader):
+    model.eval()
+    total = 0
+    for x, y in valid_loader:
+        total += (model.search(x.cuda()) == y.cuda()).sum().item()
+    return total
+";
+
+#[test]
+fn a_method_of_a_network_is_found_in_the_folder() {
+    assert_eq!(found(&[("reader.py", READER), ("main.py", VALIDATION)]), ["main.py:6 VF003"]);
+    let off = READER.replace("    def search", "    @torch.no_grad()\n    def search");
+    assert_eq!(found(&[("reader.py", &off), ("main.py", VALIDATION)]), [""; 0]);
+    // Nobody says what it does.
+    assert_eq!(found(&[("main.py", VALIDATION)]), [""; 0]);
+    // One of two with this method switches gradients off, and either may be meant.
+    assert_eq!(found(&[("a.py", READER), ("b.py", &off.replace("Reader", "Other")), ("main.py", VALIDATION)]), [""; 0]);
+}
+
+#[test]
+fn unit_tests_in_a_folder_are_left_out_unless_asked_for_or_named() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("tests/test_validation.py");
+    fs::create_dir_all(path.parent().unwrap()).unwrap();
+    let text = VALIDATION.replace("model.search(", "model(");
+    fs::write(&path, format!("{text}def test_nothing():\n    assert validate\n")).unwrap();
+    let count = |path: &std::path::Path, include_tests: bool| {
+        let options = Options { include_tests, ..Options::default() };
+        let reports = check_paths(&[path.to_path_buf()], &options).unwrap();
+        reports.iter().map(|report| report.checked.findings.len()).sum::<usize>()
+    };
+    assert_eq!(count(folder.path(), false), 0);
+    assert_eq!(count(folder.path(), true), 1);
+    assert_eq!(count(&path, false), 1);
+}

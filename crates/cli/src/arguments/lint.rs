@@ -20,6 +20,10 @@ pub struct Lint {
     /// Do not use these rules.
     #[arg(long, value_name = "CODES", value_delimiter = ',')]
     pub ignore: Vec<String>,
+    /// Also check unit tests in folders: files that pytest finds (test_*.py, *_test.py, conftest.py) and that have tests in
+    /// them. A file that is named is always checked.
+    #[arg(long)]
+    pub include_tests: bool,
     /// Apply fixes that do not change what the program computes.
     #[arg(long)]
     pub fix: bool,

@@ -1,5 +1,7 @@
 //! The events of a program in execution order, and the scopes they are in. Rules read these.
 
+use std::collections::BTreeSet;
+
 use ruff_python_ast::{Expr, ExprCall, Stmt};
 use ruff_text_size::{Ranged, TextRange};
 use rustc_hash::FxHashSet as HashSet;
@@ -108,8 +110,8 @@ pub enum Keeping {
 /// What happens at an event.
 #[derive(Clone, Debug)]
 pub enum EventKind<'a> {
-    /// A model is called.
-    Forward { module: String, arguments: ProvenanceRef, is_frozen: bool },
+    /// A model is called; `is_made_up` if it gets nothing but random or constant tensors.
+    Forward { module: String, arguments: ProvenanceRef, is_frozen: bool, is_made_up: bool },
     /// A backward pass.
     Backward { loss: Value, text: Option<String>, retain: bool, create: bool, is_scaled_by_framework: bool },
     /// `torch.autograd.grad`.
@@ -181,6 +183,8 @@ pub struct FileFacts<'a> {
     pub without_graph: HashSet<u32>,
     /// Networks that the file makes, by access path.
     pub built: HashSet<String>,
+    /// Methods that the file calls on networks, and that no class in it has.
+    pub unknown_methods: BTreeSet<&'a str>,
 }
 
 impl<'a> FileFacts<'a> {

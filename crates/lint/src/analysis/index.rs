@@ -244,6 +244,12 @@ impl<'a> Index<'a> {
         None
     }
 
+    /// The methods of this name that the networks in the file have.
+    pub fn network_methods(&self, name: &str) -> Vec<FunctionId> {
+        let is_network = |class: &&Class<'a>| matches!(class.kind, ClassKind::Module | ClassKind::Lightning);
+        self.classes.iter().filter(is_network).filter_map(|class| class.methods.get(name).copied()).collect()
+    }
+
     /// What the classes derived from a class in the file have for a method that it leaves to them.
     pub fn methods_below(&self, class: ClassId, name: &str) -> Vec<FunctionId> {
         let derives = |other: &&Class<'a>| {

@@ -86,6 +86,8 @@ pub struct Tensor {
     pub is_weighed: bool,
     /// Whether it requires a gradient without having been computed: a parameter, or an input made to require one.
     pub is_leaf: bool,
+    /// Whether it is random or constant, as in a check of shapes.
+    pub is_made_up: bool,
     /// What it was computed from.
     pub provenance: ProvenanceRef,
 }
@@ -102,6 +104,7 @@ impl Tensor {
             is_divided: false,
             is_weighed: false,
             is_leaf: false,
+            is_made_up: false,
             provenance: None,
         }
     }
@@ -133,6 +136,7 @@ impl Tensor {
             is_whole: false,
             is_data: false,
             is_divided: self.is_divided || other.is_divided,
+            is_made_up: self.is_made_up && other.is_made_up,
             provenance: merge(&self.provenance, &other.provenance),
         }
     }
@@ -311,6 +315,7 @@ fn join_tensors(one: &Tensor, two: &Tensor) -> Tensor {
         is_divided: one.is_divided || two.is_divided,
         is_weighed: one.is_weighed || two.is_weighed,
         is_leaf: one.is_leaf || two.is_leaf,
+        is_made_up: one.is_made_up && two.is_made_up,
         provenance: merge(&one.provenance, &two.provenance),
     }
 }

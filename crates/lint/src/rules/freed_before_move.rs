@@ -30,8 +30,12 @@ pub fn is_freed_before_move(
     let is_function_left = before[made..].contains("\ndef ") || before[made..].contains("\n    def ");
     let below: Vec<&str> = after.lines().take(20).collect();
     let moved = below.iter().position(|line| line.contains(&format!("{model}.")) && moves(line));
+    // It is used on the CPU.
+    if moved.is_some_and(|moved| below[moved].contains(".to(\"cpu\"") || below[moved].contains(".to('cpu'")) {
+        return true;
+    }
     let Some(moved) = moved else {
-        let is_on_cpu = is_made_by_class(before, made, model) && !moves(&before[made..]);
+        let is_on_cpu = is_made_on_cpu(facts, before, made, model) && !moves(&before[made..]);
         let is_freed = bound_to.is_none_or(|name| is_left_on_cpu(facts, model, load, copy, name));
         return is_on_cpu && is_freed && !is_function_left;
     };
@@ -75,16 +79,54 @@ fn assigned_at(before: &str, name: &str) -> Option<usize> {
     before.match_indices(name).map(|(at, _)| at).filter(is_assigned).filter(is_code).last()
 }
 
-/// Whether a class makes the variable, out of nothing that has been moved to a device.
-fn is_made_by_class(before: &str, made: usize, model: &str) -> bool {
+/// Whether a class, a library, or a function of the file that moves nothing makes the variable, out of nothing that has been moved
+/// to a device. A wrapper leaves a network where it is.
+fn is_made_on_cpu(facts: &FileFacts<'_>, before: &str, made: usize, model: &str) -> bool {
     let Some((_, value)) = before[made..].split_once('=') else { return false };
-    let Some((class, rest)) = value.trim_start().split_once('(') else { return false };
+    let Some((maker, rest)) = value.trim_start().split_once('(') else { return false };
     let given = rest.split(')').next().unwrap_or_default();
-    let is_moved =
-        |name: &str| name == model || assigned_at(before, name).is_some_and(|at| moves(statement(&before[at..])));
     let mut names =
         given.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|name| !name.is_empty());
-    (names::last(class).starts_with(char::is_uppercase) || class == "cls") && !names.any(is_moved)
+    if names::last(maker).ends_with("Parallel")
+        && let Some(inner) = names.next()
+        && let Some(made) = assigned_at(&before[..made], inner)
+    {
+        return !moves(&before[made..]) && is_made_on_cpu(facts, before, made, inner);
+    }
+    let is_moved =
+        |name: &str| name == model || assigned_at(before, name).is_some_and(|at| moves(statement(&before[at..])));
+    (is_class(maker) || is_of_library(facts, maker) || is_own_maker(facts, maker)) && !names.any(is_moved)
+}
+
+/// `Net(…)`, or `Net.from_pretrained(…)`.
+fn is_class(maker: &str) -> bool {
+    let mut parts = maker.rsplit('.');
+    let last = parts.next().unwrap_or_default();
+    let owner = parts.next().unwrap_or_default();
+    last.starts_with(char::is_uppercase) || maker == "cls" || owner.starts_with(char::is_uppercase)
+}
+
+/// Libraries make networks on the CPU.
+fn is_of_library(facts: &FileFacts<'_>, maker: &str) -> bool {
+    facts.index.resolve(maker).is_some_and(|path| {
+        let library = path.split('.').next().unwrap_or_default();
+        matches!(
+            library,
+            "torchvision" | "timm" | "segmentation_models_pytorch" | "monai" | "transformers" | "hydra" | "torch"
+        )
+    })
+}
+
+/// Functions of the file, or that it imports from others of the run, which move nothing.
+fn is_own_maker(facts: &FileFacts<'_>, maker: &str) -> bool {
+    let name = names::last(maker);
+    let is_own = maker == name || maker.starts_with("self.") || maker.starts_with("cls.");
+    let mut own = facts.index.functions.iter().filter(|function| function.name == name).peekable();
+    is_own && own.peek().is_some() && own.all(|function| !names_a_device(&facts.source[function.range]))
+}
+
+fn names_a_device(text: &str) -> bool {
+    moves(text) || text.contains("device")
 }
 
 /// Whether the function ends with the model still on the CPU, and a local variable that has the checkpoint ends with it.

@@ -6,6 +6,7 @@ mod kept;
 mod kept_loop;
 mod kept_subject;
 mod rule;
+mod shape_check;
 mod teacher;
 mod unit_test;
 mod vf001;

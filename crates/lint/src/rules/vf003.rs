@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::rule::Rule;
+use super::shape_check::is_shape_check;
 use super::teacher;
 use super::unit_test::is_unit_test;
 use crate::analysis::FileFacts;
@@ -63,7 +64,9 @@ fn check_root(facts: &FileFacts<'_>, events: &[Event<'_>], findings: &mut Vec<Fi
                 }
                 modes.insert(module, (*is_evaluation, position, facts.function_scope(event.scope)));
             }
-            EventKind::Forward { module, arguments, is_frozen } if event.gradients == Gradients::On && !is_frozen => {
+            EventKind::Forward { module, arguments, is_frozen, .. }
+                if event.gradients == Gradients::On && !is_frozen =>
+            {
                 let mode = modes
                     .get(module.as_str())
                     .copied()
@@ -84,7 +87,8 @@ fn check_root(facts: &FileFacts<'_>, events: &[Event<'_>], findings: &mut Vec<Fi
                 let is_teacher =
                     is_needed && !has_input_graph && teacher::is_teacher(facts, events, event, module, mode.is_some());
                 // A constructor calls its parts once, to learn their shapes, and a unit test what it tests.
-                let is_probe = matches!(evaluation, Evaluation::Function(scope) if is_constructor(facts, scope) || is_unit_test(facts, scope));
+                let is_probe = matches!(evaluation, Evaluation::Function(scope) if is_constructor(facts, scope) || is_unit_test(facts, scope))
+                    || is_shape_check(facts, event);
                 // Without a result, forward hooks take what the call computes.
                 let is_hooked = event.statement == event.range && has_hooks_with_graphs(facts)
                     || reads_graph(facts, event.scope)
@@ -205,7 +209,10 @@ fn evaluates(
                 let in_function = |other: &&Event<'_>| facts.function_scope(other.scope) == scope;
                 // A test of shapes calls a network once.
                 let repeats = facts.loops_around(event.scope).next().is_some();
+                // A result that nobody takes is kept in the network.
+                let is_taken = event.statement != event.range;
                 return is_named
+                    && is_taken
                     && repeats
                     && is_kept_inside
                     && !events.iter().filter(in_function).any(wants_gradients);

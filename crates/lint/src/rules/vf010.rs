@@ -4,7 +4,8 @@ use super::freed_before_move::is_freed_before_move;
 use super::rule::Rule;
 use crate::analysis::FileFacts;
 use crate::analysis::device::Device;
-use crate::analysis::facts::EventKind;
+use crate::analysis::facts::{Event, EventKind};
+use crate::analysis::index::ClassKind;
 use crate::analysis::names;
 use crate::finding::{Edit, Finding};
 use crate::recorded::Subject;
@@ -27,10 +28,7 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
             EventKind::LoadState { from, into, .. } => {
                 let frees = |into: &str| is_freed_before_move(facts, into, event, other, bound_to.as_deref());
                 // A network under construction is not on the GPU yet.
-                let is_constructed = into.as_deref() == Some("self")
-                    && facts
-                        .function(other.scope)
-                        .is_some_and(|function| facts.index.functions[function].name == "__init__");
+                let is_constructed = is_under_construction(facts, into.as_deref(), event, other, bound_to.as_deref());
                 *from == at && !is_constructed && !into.as_deref().is_some_and(frees)
             }
             _ => false,
@@ -44,7 +42,8 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
                 let is_elsewhere = facts.source.contains("torch_xla") || facts.source.contains("BytesIO");
                 let is_device = ["device", "rank", "gpu", "cuda"].iter().any(|word| text.contains(word))
                     || location.is_some_and(|location| is_destination(facts, location));
-                !is_elsewhere && if *has_location { is_device } else { facts.index.has_gpu }
+                let is_default = location.is_some_and(|location| is_cpu_by_default(facts, event, location));
+                !is_elsewhere && !is_default && if *has_location { is_device } else { facts.index.has_gpu }
             }
         };
         if !goes_into_model || !is_gpu || has_optimizers_alone(facts, at) {
@@ -78,6 +77,46 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
         };
         findings.push(finding);
     }
+}
+
+/// Whether a network fills itself or its parts in its constructor, which moves nothing and keeps nothing of the checkpoint.
+fn is_under_construction(
+    facts: &FileFacts<'_>,
+    into: Option<&str>,
+    load: &Event<'_>,
+    copy: &Event<'_>,
+    bound_to: Option<&str>,
+) -> bool {
+    let Some(into) = into else { return false };
+    let Some(function) = facts.function(copy.scope) else { return false };
+    let declared = &facts.index.functions[function];
+    if declared.name != "__init__" {
+        return false;
+    }
+    if into == "self" {
+        return true;
+    }
+    let is_network = declared
+        .class
+        .is_some_and(|class| matches!(facts.index.classes[class].kind, ClassKind::Module | ClassKind::Lightning));
+    let before = &facts.source[TextRange::new(declared.range.start(), copy.range.start())];
+    let is_local = bound_to.is_none_or(|name| !name.contains('.')) && facts.function(load.scope) == Some(function);
+    is_network && is_local && into.starts_with("self.") && !before.contains(".to(") && !before.contains(".cuda(")
+}
+
+/// Whether a parameter says where the checkpoint goes, and says the CPU unless a caller wants something else. Where the function
+/// moves its network there too, that parameter is for a GPU.
+fn is_cpu_by_default(facts: &FileFacts<'_>, load: &Event<'_>, location: &Expr) -> bool {
+    let Some(function) = facts.function(load.scope) else { return false };
+    let Some(name) = names::dotted(location) else { return false };
+    let declared = &facts.index.functions[function];
+    if facts.source[declared.range].contains(".to(") {
+        return false;
+    }
+    declared.parameters.iter_non_variadic_params().any(|parameter| {
+        parameter.name().as_str() == name
+            && matches!(parameter.default(), Some(Expr::StringLiteral(text)) if text.value.to_str() == "cpu")
+    })
 }
 
 /// Whether several optimizers, and nothing else, take over the parts of a checkpoint: then no tensor of it is left.

@@ -70,7 +70,7 @@ fn report_errors(reports: &[FileReport]) -> Result<(), Failure> {
 }
 
 fn wanted(options: &Lint) -> Options {
-    Options { select: options.select.clone(), ignore: options.ignore.clone() }
+    Options { select: options.select.clone(), ignore: options.ignore.clone(), include_tests: options.include_tests }
 }
 
 fn check(paths: &[PathBuf], options: &Lint) -> Result<Vec<FileReport>, Failure> {

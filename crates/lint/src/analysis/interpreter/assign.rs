@@ -17,6 +17,15 @@ impl<'a> Interpreter<'a> {
         let result = self.eval(value);
         self.target = None;
         let is_empty = is_empty(value);
+        // `context = torch.enable_grad if training else torch.no_grad`.
+        if let [target] = targets
+            && let Some(name) = access_path(target)
+        {
+            match self.grad_context(value) {
+                Some(mode) => self.contexts.insert(name, mode),
+                None => self.contexts.remove(&name),
+            };
+        }
         for target in targets {
             if let Some(name) = access_path(target).filter(|name| is_empty && self.lookup(name).is_some()) {
                 self.record(EventKind::Delete { name }, target.range());

@@ -118,9 +118,25 @@ impl<'a> Interpreter<'a> {
             Expr::Name(_) | Expr::Attribute(_) => {
                 match names::access_path(expression).and_then(|path| self.lookup(&path)).map(|binding| &binding.value) {
                     Some(Value::Device(device)) => *device,
-                    _ => Device::Unknown,
+                    _ => self.device_of_owner(expression),
                 }
             }
+            _ => Device::Unknown,
+        }
+    }
+}
+
+impl Interpreter<'_> {
+    /// `batch.device`: where the batch is.
+    fn device_of_owner(&self, expression: &Expr) -> Device {
+        let Expr::Attribute(attribute) = expression else { return Device::Unknown };
+        if attribute.attr.as_str() != "device" {
+            return Device::Unknown;
+        }
+        let path = names::access_path(&attribute.value);
+        match path.and_then(|path| self.lookup(&path)).map(|binding| &binding.value) {
+            Some(Value::Tensor(tensor) | Value::Structure(tensor)) => tensor.device,
+            Some(Value::Module(module)) if self.on_gpu.contains(&**module) => Device::Gpu,
             _ => Device::Unknown,
         }
     }

@@ -176,7 +176,7 @@ fn is_unpacked(part: &Expr, name: &str) -> bool {
 
 /// Functions whose result does not contain their inputs.
 fn is_empty_result(name: &str) -> bool {
-    super::library::is_factory(name) || super::library::is_index_function(name) || name == "load"
+    super::library_names::is_factory(name) || super::library_names::is_index_function(name) || name == "load"
 }
 
 /// The terms of a sum.

@@ -7,6 +7,7 @@ use ruff_text_size::Ranged;
 
 use super::Interpreter;
 use super::calls::Arguments;
+use super::library_names::{has_no_parameters, is_constant, is_factory, is_index_function};
 use crate::analysis::device::Device;
 use crate::analysis::facts::EventKind;
 use crate::analysis::names::{self, Role};
@@ -155,8 +156,7 @@ impl<'a> Interpreter<'a> {
                 self.record(EventKind::EmptyCache, call.range());
                 return Value::None;
             }
-            "compile" | "jit.script" => return arguments.first(),
-            "jit.trace" => return arguments.first(),
+            "compile" | "jit.script" | "jit.trace" | "autograd.Variable" => return arguments.first(),
             "device" => {
                 return Value::Device(
                     call.arguments.args.first().map_or(Device::Unknown, |first| self.device_of(first)),
@@ -227,10 +227,15 @@ impl<'a> Interpreter<'a> {
                 self.record(EventKind::RequiresGrad, call.range());
             }
             // `torch.tensor(loss)` copies the number without the graph.
-            return Value::Tensor(Tensor { is_leaf, ..Tensor::plain(device) });
+            let is_made_up = match last {
+                "tensor" => call.arguments.args.first().is_some_and(is_constant),
+                _ => !is_like,
+            };
+            return Value::Tensor(Tensor { is_leaf, is_made_up, ..Tensor::plain(device) });
         }
         if matches!(last, "from_numpy" | "as_tensor" | "FloatTensor" | "LongTensor" | "Tensor") {
-            return Value::Tensor(Tensor::plain(Device::Cpu));
+            let is_made_up = call.arguments.args.first().is_some_and(is_constant);
+            return Value::Tensor(Tensor { is_made_up, ..Tensor::plain(Device::Cpu) });
         }
         if is_index_function(last) {
             return combined().map_or(Value::Unknown(arguments.provenance()), |tensor| {
@@ -262,84 +267,6 @@ impl<'a> Interpreter<'a> {
 /// Whether a keyword argument is `True`.
 pub(super) fn is_true(call: &ExprCall, keyword: &str) -> bool {
     matches!(call.arguments.find_keyword(keyword).map(|keyword| &keyword.value), Some(Expr::BooleanLiteral(literal)) if literal.value)
-}
-
-/// Layers without parameters.
-fn has_no_parameters(layer: &str) -> bool {
-    matches!(
-        layer,
-        "Softmax"
-            | "LogSoftmax"
-            | "Sigmoid"
-            | "Tanh"
-            | "ReLU"
-            | "LeakyReLU"
-            | "GELU"
-            | "Softplus"
-            | "Flatten"
-            | "Upsample"
-    ) || layer.contains("Pool")
-}
-
-/// Functions that create a tensor.
-pub(crate) fn is_factory(path: &str) -> bool {
-    matches!(
-        path,
-        "zeros"
-            | "ones"
-            | "full"
-            | "empty"
-            | "rand"
-            | "randn"
-            | "randint"
-            | "arange"
-            | "linspace"
-            | "logspace"
-            | "eye"
-            | "randperm"
-            | "normal"
-            | "tensor"
-            | "zeros_like"
-            | "ones_like"
-            | "rand_like"
-            | "randn_like"
-            | "empty_like"
-            | "full_like"
-            | "range"
-            | "bernoulli"
-    )
-}
-
-/// Functions whose results have no gradient.
-pub(super) fn is_index_function(name: &str) -> bool {
-    matches!(
-        name,
-        "argmax"
-            | "argmin"
-            | "argsort"
-            | "eq"
-            | "ne"
-            | "gt"
-            | "lt"
-            | "ge"
-            | "le"
-            | "nonzero"
-            | "isnan"
-            | "isinf"
-            | "isfinite"
-            | "bincount"
-            | "histc"
-            | "unique"
-            | "searchsorted"
-            | "bucketize"
-            | "logical_and"
-            | "logical_or"
-            | "logical_not"
-            | "multinomial"
-            | "count_nonzero"
-            | "equal"
-            | "allclose"
-    )
 }
 
 /// The result of `max` along a dimension: values with their graph, indices without.

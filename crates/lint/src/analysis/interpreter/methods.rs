@@ -9,7 +9,7 @@ use super::Interpreter;
 use super::calls::Arguments;
 use super::library::is_true;
 use crate::analysis::device::Device;
-use crate::analysis::facts::EventKind;
+use crate::analysis::facts::{EventKind, Gradients};
 use crate::analysis::index::ClassKind;
 use crate::analysis::names;
 use crate::analysis::usage::is_fluent;
@@ -108,7 +108,13 @@ impl<'a> Interpreter<'a> {
                             || call.arguments.is_empty()
                             || self.class_kind(&owner) == Some(ClassKind::Other) =>
                     {
-                        self.follow(method, Some(class), call, arguments)
+                        let result = self.follow(method, Some(class), call, arguments);
+                        match self.class_kind(&owner) {
+                            Some(ClassKind::Module | ClassKind::Lightning) => {
+                                self.noted_pass(&object, method, call, arguments, result)
+                            }
+                            _ => result,
+                        }
                     }
                     _ => match self.class_kind(&owner) {
                         Some(ClassKind::Criterion) if is_fluent(name) => owner.clone(),
@@ -157,6 +163,8 @@ impl<'a> Interpreter<'a> {
             _ if matches!(name, "size" | "numel" | "dim" | "item" | "tolist") => Value::Plain,
             _ => {
                 let provenance = merge(&owner.provenance(), &arguments.provenance());
+                let called = self.called_unknown.entry(name.to_string()).or_default();
+                called[usize::from(self.gradients != Gradients::On)] = true;
                 if names::is_loss_function(name) && !name.starts_with("get_") {
                     return self.loss_of(arguments);
                 }

@@ -11,6 +11,7 @@ mod data;
 mod expressions;
 mod growth;
 mod library;
+mod library_names;
 mod loops;
 mod methods;
 mod naming;
@@ -18,12 +19,14 @@ mod narrowing;
 mod networks;
 mod owner_methods;
 mod parts;
+mod passes;
 mod proven;
 mod roots;
 mod statements;
 mod variables;
 
 use std::cell::RefCell;
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use ruff_python_ast::{Expr, Stmt};
@@ -98,6 +101,10 @@ struct Interpreter<'a> {
     guesses: RefCell<HashMap<String, Value>>,
     /// Names last bound with grad mode off.
     without_gradients: HashSet<String>,
+    /// Methods that the file calls on objects it does not know: whether with gradients, and whether without.
+    called_unknown: HashMap<String, [bool; 2]>,
+    /// Variables that hold a context manager of grad mode.
+    contexts: HashMap<String, Gradients>,
 }
 
 /// Interprets a file, which ends at `own_end`; definitions of other files may follow.
@@ -117,6 +124,7 @@ pub fn analyse<'a>(body: &'a [Stmt], source: &'a str, own_end: TextSize) -> File
             escaped: HashSet::default(),
             without_graph: HashSet::default(),
             built: HashSet::default(),
+            unknown_methods: BTreeSet::new(),
         },
         events: Vec::new(),
         frames: Vec::new(),
@@ -140,6 +148,8 @@ pub fn analyse<'a>(body: &'a [Stmt], source: &'a str, own_end: TextSize) -> File
         target: None,
         guesses: RefCell::default(),
         without_gradients: HashSet::default(),
+        called_unknown: HashMap::default(),
+        contexts: HashMap::default(),
     };
     if interpreter.facts.index.is_worth_following {
         interpreter.run(body);
@@ -169,6 +179,9 @@ impl<'a> Interpreter<'a> {
             other => (other, None),
         };
         let name = names::dotted(function)?;
+        if let Some(mode) = self.contexts.get(&name) {
+            return Some(*mode);
+        }
         match names::last(&name) {
             "no_grad" | "inference_mode" => match arguments.and_then(|arguments| arguments.args.first()) {
                 Some(Expr::BooleanLiteral(on)) if !on.value => Some(Gradients::On),

@@ -49,8 +49,12 @@ impl<'a> Interpreter<'a> {
     pub(super) fn forward(&mut self, module: &str, call: &'a ExprCall, arguments: &Arguments<'a>) -> Value {
         let is_frozen = self.frozen.contains(module);
         let given = arguments.tensor();
+        let is_made_up = given.as_ref().is_some_and(|given| given.is_made_up)
+            && arguments.all().all(|value| {
+                matches!(value, Value::Tensor(_) | Value::List(..) | Value::Plain | Value::Bool(_) | Value::None)
+            });
         self.record(
-            EventKind::Forward { module: module.to_string(), arguments: arguments.provenance(), is_frozen },
+            EventKind::Forward { module: module.to_string(), arguments: arguments.provenance(), is_frozen, is_made_up },
             call.range(),
         );
         let mut tensor = self.forward_tensor(call);

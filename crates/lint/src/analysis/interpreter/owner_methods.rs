@@ -7,7 +7,8 @@ use ruff_text_size::Ranged;
 
 use super::Interpreter;
 use super::calls::Arguments;
-use super::library::{is_index_function, values_and_indices};
+use super::library::values_and_indices;
+use super::library_names::is_index_function;
 use crate::analysis::device::Device;
 use crate::analysis::facts::EventKind;
 use crate::analysis::value::{Bound, Certainty, Tensor, Value};
@@ -91,10 +92,13 @@ impl<'a> Interpreter<'a> {
     pub(super) fn module_method(
         &mut self,
         module: &str,
-        name: &str,
+        name: &'a str,
         call: &'a ExprCall,
         arguments: &Arguments<'a>,
     ) -> Value {
+        if let Some(result) = self.pass_by_name(module, name, call, arguments) {
+            return result;
+        }
         match name {
             "parameters" | "named_parameters" | "buffers" => {
                 Value::List(Rc::new(Value::Module(module.into())), Bound::Open)

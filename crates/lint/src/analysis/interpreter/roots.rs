@@ -110,6 +110,11 @@ impl<'a> Interpreter<'a> {
                 self.gradients = Gradients::Unknown;
             }
         }
+        // A method that the file calls without gradients alone.
+        let declared = &self.facts.index.functions[function];
+        if declared.class.is_some() && self.called_unknown.get(declared.name) == Some(&[false, true]) {
+            self.gradients = self.decorated(function).unwrap_or(Gradients::Unknown);
+        }
         if let Some((role, gradients)) = hook {
             self.gradients = gradients.unwrap_or(self.gradients);
             self.new_loop_elsewhere(role, Repeats::Framework);
