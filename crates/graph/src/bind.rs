@@ -17,10 +17,12 @@ use evaluate::Binder;
 pub use bound::{Bound, BoundBackward, BoundCall, BoundStep, BoundTensor, Value};
 pub use error::BindError;
 
-/// Puts numbers in place of the symbols of one variant.
+/// Puts numbers in place of the symbols of one variant, or of the one with the same precision and mode that is for these
+/// sizes.
 ///
 /// The model must be one that a reader has accepted: every index in it is in range.
 pub fn bind<'model>(model: &'model Model, variant: usize, sizes: &Sizes) -> Result<Bound<'model>, BindError> {
+    let variant = model.variant_at(variant, sizes.as_slice()).unwrap_or(variant);
     let expected = bind_one(model, variant, sizes)?;
     let alternatives = model.alternatives(variant).filter_map(|other| bind_one(model, other, sizes).ok()).collect();
     Ok(Bound { alternatives, ..expected })

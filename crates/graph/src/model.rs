@@ -17,7 +17,7 @@ pub use script::{Caller, Calls, RecordedFile, RecordedScript};
 pub use step::{Argument, Call, Cast, MemoryFormat, Step};
 pub use symbol::{Example, ExpressionId, Size, Symbol, SymbolRange};
 pub use tensor::{Tensor, TensorId, Type};
-pub use variant::{Assumed, Late, Mode, Precision, Variant};
+pub use variant::{Assumed, Late, Mode, Precision, Reach, Variant};
 
 /// The kind of file a model was read from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -221,11 +221,21 @@ impl Model {
         self.parameters.iter().try_fold(0_u64, |sum, weight| sum.checked_add(weight.represented()?))
     }
 
-    /// The variants that record the same precision and mode as the one at `index` under other assumptions.
+    /// The variant with the precision, mode and assumption of the one at `index` that is for these sizes.
+    pub fn variant_at(&self, index: usize, sizes: &[i64]) -> Option<usize> {
+        let chosen = self.variants.get(index)?;
+        let is_meant =
+            |it: &Variant| it.is_of_same_training(chosen) && it.assumed == chosen.assumed && it.reaches(sizes);
+        if is_meant(chosen) { Some(index) } else { self.variants.iter().position(is_meant) }
+    }
+
+    /// The variants that record the same precision, mode and sizes as the one at `index` under other assumptions.
     pub fn alternatives(&self, index: usize) -> impl Iterator<Item = usize> {
         let chosen = &self.variants[index];
         let others = self.variants.iter().enumerate().filter(move |(other, _)| *other != index);
-        others.filter(|(_, other)| other.is_of_same_training(chosen)).map(|(other, _)| other)
+        others
+            .filter(|(_, other)| other.is_of_same_training(chosen) && other.reach == chosen.reach)
+            .map(|(other, _)| other)
     }
 
     /// The number of tensors that exist before the step, constants excluded: parameters, buffers, inputs and targets. They

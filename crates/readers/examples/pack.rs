@@ -1,35 +1,49 @@
 //! Packs models: `pack FOLDER NAME[:SIZE=N,…]…` reads FOLDER/NAME.vramfit, or else FOLDER/NAME.json, a configuration of
 //! Hugging Face, and writes FOLDER/NAME.packed for each, with those sizes for its example.
+//!
+//! `NAME@BASE` writes a template of configurations: what NAME has that BASE, which is also there, does not; `NAME@` all.
 
 use std::error::Error;
 use std::path::Path;
 
 use vramfit_graph::model::{Example, Model, Size};
-use vramfit_readers::packed::{pack, unpack};
+use vramfit_readers::packed::{pack, pack_difference, unpack};
 use vramfit_readers::read_file;
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let folder = arguments.next().ok_or("needed a folder and the names of models in it")?;
     for argument in arguments {
+        if let Some((name, base)) = argument.split_once('@') {
+            let model = read(&folder, name)?;
+            let base_model = if base.is_empty() { None } else { Some(read(&folder, base)?) };
+            let packed = pack_difference(&model, base_model.as_ref().map(|model| (base, model)))?;
+            std::fs::write(Path::new(&folder).join(format!("{name}.packed")), packed)?;
+            continue;
+        }
         let (name, sizes) = argument.split_once(':').unwrap_or((&argument, ""));
-        let path = |ending: &str| Path::new(&folder).join(format!("{name}.{ending}"));
-        let capture = path("vramfit");
-        let mut model = read_file(if capture.exists() { capture } else { path("json") })?;
+        let mut model = read(&folder, name)?;
         for size in sizes.split(',').filter(|size| !size.is_empty()) {
             let (symbol, value) = size.split_once('=').ok_or("needed SIZE=N")?;
             set_example(&mut model, symbol, value.parse()?)?;
         }
-        // Not packed.
-        model.variants.iter_mut().for_each(|variant| variant.paths.clear());
-        model.torch = None;
         let packed = pack(&model)?;
         if unpack(&packed)? != model {
             return Err(format!("{name}: what was unpacked is not what was packed").into());
         }
-        std::fs::write(path("packed"), packed)?;
+        std::fs::write(Path::new(&folder).join(format!("{name}.packed")), packed)?;
     }
     Ok(())
+}
+
+/// A model, without what is not packed.
+fn read(folder: &str, name: &str) -> Result<Model, Box<dyn Error>> {
+    let path = |ending: &str| Path::new(folder).join(format!("{name}.{ending}"));
+    let capture = path("vramfit");
+    let mut model = read_file(if capture.exists() { capture } else { path("json") })?;
+    model.variants.iter_mut().for_each(|variant| variant.paths.clear());
+    model.torch = None;
+    Ok(model)
 }
 
 fn set_example(model: &mut Model, name: &str, value: i64) -> Result<(), Box<dyn Error>> {

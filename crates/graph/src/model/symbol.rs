@@ -51,10 +51,17 @@ impl Example {
 }
 
 /// The values a symbol may have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct SymbolRange {
     /// The smallest.
     pub least: i64,
     /// The largest, if there is one.
     pub most: Option<i64>,
+}
+
+impl SymbolRange {
+    /// Whether the symbol may have this value.
+    pub fn contains(self, value: i64) -> bool {
+        value >= self.least && self.most.is_none_or(|most| value <= most)
+    }
 }

@@ -3,6 +3,7 @@
 use std::fmt;
 
 use super::function::RecordedBackward;
+use super::symbol::SymbolRange;
 use super::tensor::TensorId;
 use crate::dtype::Dtype;
 
@@ -40,6 +41,15 @@ pub enum Assumed {
     Most,
 }
 
+/// The sizes at which a model makes the calls of a variant; at others it makes those of another one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Reach {
+    /// The index of the symbol that decides.
+    pub symbol: usize,
+    /// Its values.
+    pub range: SymbolRange,
+}
+
 /// A step in one precision and mode.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Variant {
@@ -49,6 +59,8 @@ pub struct Variant {
     pub mode: Mode,
     /// What it assumes. The variant with [`Assumed::Expected`] comes before the others of its precision and mode.
     pub assumed: Assumed,
+    /// The sizes it is for; `None` is all. Those of one precision and mode together are for all sizes.
+    pub reach: Option<Reach>,
     /// Whether gradients are on at the start.
     pub has_grad: bool,
     /// Index into [`Model::types`](super::Model::types).
@@ -98,14 +110,19 @@ impl fmt::Display for Precision {
     }
 }
 
-/// As a capture names it: `train`, `eval`, `eval-grad`.
 impl Variant {
     /// Whether both record the same precision and mode.
     pub fn is_of_same_training(&self, other: &Variant) -> bool {
         (self.precision, self.mode) == (other.precision, other.mode)
     }
+
+    /// Whether it is for these sizes.
+    pub fn reaches(&self, sizes: &[i64]) -> bool {
+        self.reach.is_none_or(|reach| sizes.get(reach.symbol).is_some_and(|size| reach.range.contains(*size)))
+    }
 }
 
+/// As a capture names it: `train`, `eval`, `eval-grad`.
 impl fmt::Display for Mode {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str(match self {

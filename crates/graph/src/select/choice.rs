@@ -95,7 +95,7 @@ impl<'a> Choice<'a> {
     fn check_range(&self, flag: &str, size: OpenSize<'_>, found: i64, solved: i64) -> Result<(), SizeError> {
         let number = size.linear.symbol() as usize;
         let range = self.model.symbols[number].range.unwrap_or(SymbolRange { least: 1, most: None });
-        let is_within = solved >= range.least && range.most.is_none_or(|most| solved <= most);
+        let is_within = range.contains(solved);
         if is_within || (solved == 1 && range.least <= 2) {
             return Ok(());
         }

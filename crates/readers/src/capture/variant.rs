@@ -69,6 +69,7 @@ impl<'de> Read<'de> for Variant {
             precision,
             mode,
             assumed: assumed.unwrap_or_default(),
+            reach: None,
             has_grad,
             types,
             tensors,

@@ -23,10 +23,10 @@ impl Checker<'_> {
                 below("section", found as u32, count, || format!("variants[{row}].{what}"))?;
             }
             let name = || format!("{} {}", variant.precision, variant.mode);
-            if let Some(first) = seen.insert((variant.precision, variant.mode, variant.assumed), row) {
+            if let Some(first) = seen.insert((variant.precision, variant.mode, variant.assumed, variant.reach), row) {
                 return Err(CheckError::DuplicateVariant { row, name: name(), first });
             }
-            if !seen.contains_key(&(variant.precision, variant.mode, Assumed::Expected)) {
+            if !seen.contains_key(&(variant.precision, variant.mode, Assumed::Expected, variant.reach)) {
                 return Err(CheckError::NothingExpected { row, name: name() });
             }
             if variant.has_grad != (variant.mode != Mode::Eval) {

@@ -4,106 +4,7 @@ use serde_json::Value;
 
 use super::ConfigError;
 use super::fields::Config;
-use super::packed_templates;
 use super::request::{Request, Stack};
-
-pub(super) fn llama(config: &Config<'_>) -> Result<Request, ConfigError> {
-    let (architecture, sizes): (_, [i64; 5]) = match config.family {
-        "llama" => ("LlamaForCausalLM", [32000, 4096, 11008, 32, 32]),
-        "mistral" => ("MistralForCausalLM", [32000, 4096, 14336, 32, 8]),
-        "mixtral" => ("MixtralForCausalLM", [32000, 4096, 14336, 32, 8]),
-        "qwen3" => ("Qwen3ForCausalLM", [151936, 4096, 22016, 32, 32]),
-        "phi3" => ("Phi3ForCausalLM", [32064, 3072, 8192, 32, 32]),
-        "gemma" => ("GemmaForCausalLM", [256000, 3072, 24576, 16, 16]),
-        _ => ("Qwen2ForCausalLM", [151936, 4096, 22016, 32, 32]),
-    };
-    config.architecture(&[architecture])?;
-    let activation = if config.family == "gemma" { "gelu_pytorch_tanh" } else { "silu" };
-    config.only("hidden_act", &[activation.into()])?;
-    if config.family == "gemma" {
-        config.find("hidden_activation");
-        config.only("use_bidirectional_attention", &[false.into()])?;
-    }
-    if config.family == "phi3" {
-        config.dropout("embd_pdrop", 0.0)?;
-        config.dropout("resid_pdrop", 0.0)?;
-        config.only("partial_rotary_factor", &[1.0.into()])?;
-    }
-    config.only("use_cache", &[true.into()])?;
-    config.only("attention_bias", &[false.into()])?;
-    config.only("mlp_bias", &[false.into()])?;
-    config.only("use_sliding_window", &[false.into()])?;
-    config.dropout("attention_dropout", 0.0)?;
-    config.no_window()?;
-    config.only("output_router_logits", &[false.into()])?;
-    config.dropout("router_jitter_noise", 0.0)?;
-    config.find("router_aux_loss_coef");
-    config.find("layer_types");
-    for field in ["rope_scaling", "rope_parameters"] {
-        let partial = config.find(field).and_then(|scaling| scaling.get("partial_rotary_factor"));
-        if let Some(partial) = partial.filter(|share| share.as_f64() != Some(1.0)) {
-            return Err(ConfigError::NotModelled {
-                field: format!("{field}.partial_rotary_factor"),
-                found: partial.to_string(),
-                known: "1.0".to_owned(),
-            });
-        }
-        let kind = config.find(field).and_then(|scaling| scaling.get("rope_type").or(scaling.get("type")));
-        if let Some(kind) = kind.filter(|kind| !["default", "linear", "llama3"].map(Value::from).contains(kind)) {
-            return Err(ConfigError::NotModelled {
-                field: format!("{field}.rope_type"),
-                found: kind.to_string(),
-                known: "default, linear, llama3".to_owned(),
-            });
-        }
-    }
-    let hidden = config.count("hidden_size", sizes[1])?;
-    let heads = config.heads("num_attention_heads", sizes[3])?;
-    // Without the field, Llama and Phi-3 have as many as heads; the others have their own numbers.
-    let has_all = matches!(config.family, "llama" | "phi3");
-    let kv_heads = config.count("num_key_value_heads", if has_all { heads } else { sizes[4] })?;
-    if !matches!(config.family, "qwen3" | "gemma") {
-        config.divides("num_attention_heads", heads, hidden, "hidden_size")?;
-    }
-    config.divides("num_key_value_heads", kv_heads, heads, "num_attention_heads")?;
-    let head_dim = match config.family {
-        "qwen3" => config.count("head_dim", 128)?,
-        "gemma" => config.count("head_dim", 256)?,
-        _ => config.count("head_dim", hidden / heads)?,
-    };
-    if head_dim % 2 != 0 {
-        return Err(config.wrong("head_dim", "an even number"));
-    }
-    let tied = config.flag("tie_word_embeddings", config.family == "gemma")?;
-    let is_grouped = kv_heads != heads;
-    let template =
-        format!("{}{}{}", config.family, if tied { "-tied" } else { "" }, if is_grouped { "-grouped" } else { "" });
-    if packed_templates::packed(&template, None).is_none() {
-        let has = |name: &str| packed_templates::packed(&format!("{}{name}", config.family), None).is_some();
-        let ending = if is_grouped { "-grouped" } else { "" };
-        // The field that, changed alone, gives a template.
-        let (field, found, known) = if has(&format!("{}{ending}", if tied { "" } else { "-tied" })) {
-            ("tie_word_embeddings", tied.to_string(), (!tied).to_string())
-        } else {
-            let known = if is_grouped { "as many as num_attention_heads" } else { "fewer than num_attention_heads" };
-            ("num_key_value_heads", kv_heads.to_string(), known.to_owned())
-        };
-        return Err(ConfigError::NotModelled { field: field.to_owned(), found, known });
-    }
-    let mut values = config.common_sizes(sizes[0])?;
-    values.extend([("hidden", hidden), ("inner", config.count("intermediate_size", sizes[2])?)]);
-    values.extend([("heads", heads), ("kv_heads", kv_heads), ("head_dim", head_dim)]);
-    if config.family == "mixtral" {
-        let (experts, chosen) = (config.count("num_local_experts", 8)?, config.count("num_experts_per_tok", 2)?);
-        if chosen < 2 || chosen > experts {
-            return Err(config.wrong("num_experts_per_tok", &format!("2 to num_local_experts, {experts}")));
-        }
-        values.extend([("experts", experts), ("chosen", chosen)]);
-    }
-    let stacks =
-        Stack::of("model.layers", config.layers("num_hidden_layers", if config.family == "gemma" { 28 } else { 32 })?);
-    Ok(Request::new(template, values, stacks))
-}
 
 pub(super) fn gpt2(config: &Config<'_>) -> Result<Request, ConfigError> {
     config.architecture(&["GPT2LMHeadModel"])?;
@@ -164,9 +65,7 @@ pub(super) fn gpt_neox(config: &Config<'_>) -> Result<Request, ConfigError> {
 pub(super) fn opt(config: &Config<'_>) -> Result<Request, ConfigError> {
     config.architecture(&["OPTForCausalLM"])?;
     config.only("activation_function", &["relu".into()])?;
-    for field in
-        ["do_layer_norm_before", "enable_bias", "layer_norm_elementwise_affine", "tie_word_embeddings", "use_cache"]
-    {
+    for field in ["enable_bias", "layer_norm_elementwise_affine", "tie_word_embeddings", "use_cache"] {
         config.only(field, &[true.into()])?;
     }
     config.only("_remove_final_layer_norm", &[false.into()])?;
@@ -176,7 +75,17 @@ pub(super) fn opt(config: &Config<'_>) -> Result<Request, ConfigError> {
     // Not a field of transformers' class, though published files have it.
     config.find("activation_dropout");
     let hidden = config.count("hidden_size", 768)?;
-    config.only("word_embed_proj_dim", &[hidden.into()])?;
+    let embedding = config.count("word_embed_proj_dim", hidden)?;
+    // As opt-350m is built, or as all others are.
+    let is_projected = embedding != hidden;
+    let does_norm_before = config.flag("do_layer_norm_before", true)?;
+    if does_norm_before == is_projected {
+        return Err(ConfigError::NotModelled {
+            field: "do_layer_norm_before".to_owned(),
+            found: does_norm_before.to_string(),
+            known: format!("{}, where word_embed_proj_dim is {embedding} of {hidden}", !does_norm_before),
+        });
+    }
     let heads = config.heads("num_attention_heads", 12)?;
     config.divides("num_attention_heads", heads, hidden, "hidden_size")?;
     let mut values = config.common_sizes(50272)?;
@@ -184,6 +93,49 @@ pub(super) fn opt(config: &Config<'_>) -> Result<Request, ConfigError> {
     values.push(("positions", config.count("max_position_embeddings", 2048)?));
     values.extend([("hidden", hidden), ("inner", config.count("ffn_dim", 3072)?)]);
     values.extend([("heads", heads), ("head_dim", hidden / heads)]);
+    values.push(("embedding", embedding));
     let stacks = Stack::of("model.decoder.layers", config.layers("num_hidden_layers", 12)?);
-    Ok(Request::new("opt", values, stacks))
+    Ok(Request::new(if is_projected { "opt-projected" } else { "opt" }, values, stacks))
+}
+
+/// Falcon as its 7b is configured.
+pub(super) fn falcon(config: &Config<'_>) -> Result<Request, ConfigError> {
+    config.architecture(&["FalconForCausalLM"])?;
+    for field in ["alibi", "new_decoder_architecture", "bias", "apply_residual_connection_post_layernorm"] {
+        config.only(field, &[false.into()])?;
+    }
+    for field in ["multi_query", "parallel_attn", "use_cache", "tie_word_embeddings"] {
+        config.only(field, &[true.into()])?;
+    }
+    config.only("activation", &["gelu".into()])?;
+    config.dropout("attention_dropout", 0.0)?;
+    config.dropout("hidden_dropout", 0.0)?;
+    // With one key and value head for all, transformers does not read it.
+    config.find("num_kv_heads");
+    config.only("num_ln_in_parallel_attn", &[1.into()])?;
+    for field in ["rope_scaling", "rope_parameters"] {
+        config.only(field, &[])?;
+    }
+    let hidden = either(config, ["n_embed", "hidden_size"], 4544)?;
+    config.only("ffn_hidden_size", &[(4 * hidden).into()])?;
+    let heads = config.heads("num_attention_heads", 71)?;
+    config.divides("num_attention_heads", heads, hidden, "hidden_size")?;
+    let head_dim = hidden / heads;
+    if head_dim % 2 != 0 {
+        return Err(config.wrong("num_attention_heads", "heads of an even width"));
+    }
+    let mut values = config.common_sizes(65024)?;
+    values.extend([("hidden", hidden), ("heads", heads), ("head_dim", head_dim)]);
+    Ok(Request::new("falcon", values, Stack::of("transformer.h", config.layers("num_hidden_layers", 32)?)))
+}
+
+/// The first of two fields that is there, which transformers takes before the other.
+fn either(config: &Config<'_>, [first, second]: [&'static str; 2], default: i64) -> Result<i64, ConfigError> {
+    match config.maybe_count(first)? {
+        Some(count) => {
+            config.find(second);
+            Ok(count)
+        }
+        None => config.count(second, default),
+    }
 }

@@ -85,7 +85,8 @@ pub(super) fn electra(config: &Config<'_>) -> Result<Request, ConfigError> {
     }
     // Under autocast, the first layer gets what a linear layer returns, and needs no casts: it is not one of those repeated.
     let layers = config.layers_from(3, "num_hidden_layers", 12)?;
-    Ok(Request::new(format!("electra-{form}-projected"), values, vec![Stack { path, kept: 1, layers }]))
+    let stacks = Stack::after(1, path, layers).into_iter().collect();
+    Ok(Request::new(format!("electra-{form}-projected"), values, stacks))
 }
 
 /// DeBERTa as v3 is configured: relative positions in buckets, whose projections are those of the content.

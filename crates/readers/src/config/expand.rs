@@ -1,96 +1,97 @@
-//! Makes a model of any number of layers from one of three.
+//! Makes a model of any number of layers from one of a few.
 //!
-//! The first and the last layer stay, the middle one is repeated or left out. Numbers (of modules, tensors, storages) grow
-//! from layer to layer, so a layer refers to numbers in itself, in the layer before, or outside of all layers.
-//! Layers that differ from the others come before the three, and count as outside. The
-//! stacks of a model are expanded one after another.
+//! Each layer is a copy of one of the template's ([`Order`]). Numbers (of modules, tensors, storages) grow from layer to layer,
+//! so a layer refers to numbers in itself, in the layer before, or outside of all layers. What is made for each layer before the
+//! first one begins, such as the parts of a cache, counts as the layers'. Layers that differ from the others come before the
+//! template's, and count as outside. The stacks of a model are expanded one after another.
 
 mod numbers;
+mod order;
+mod regions;
+
+use std::collections::HashMap;
 
 use super::request::Stack;
-use numbers::{Referrer, Regions, Tensors, sources};
-use vramfit_graph::model::{Model, Step, Tensor, TensorId};
+use numbers::Tensors;
+pub(super) use order::Order;
+use order::Referrer;
+use regions::Regions;
+use vramfit_graph::model::{Model, Step, Tensor, TensorId, Weight};
 
-/// `list` with its layers repeated; `change` adapts an item to its layer.
-fn relaid<T: Clone>(list: &[T], regions: Regions, change: impl Fn(&T, u32, u32) -> T) -> Vec<T> {
-    let part = |from: u32, to: u32| &list[from as usize..to as usize];
-    let mut made = part(0, regions.bounds[0]).to_vec();
-    for (number, source) in sources(regions.layers) {
-        let source_at = source as usize;
-        let items = part(regions.bounds[source_at], regions.bounds[source_at + 1]);
-        made.extend(items.iter().map(|item| change(item, source, number)));
-    }
-    made.extend_from_slice(&list[regions.bounds[3] as usize..]);
-    made
-}
-
-/// The model with as many layers in a stack as it says, two at least after those that are kept, where the model has three
-/// after them; `None` where its layers are not alike enough.
-pub(super) fn expand(model: &Model, stack: Stack) -> Option<Model> {
-    let layers = stack.layers.checked_sub(stack.kept).filter(|layers| *layers >= 2)?;
+/// The model with the layers in a stack that it says; `None` where its layers are not alike enough.
+pub(super) fn expand(model: &Model, stack: &Stack) -> Option<Model> {
+    let (order, count) = (&stack.order, stack.order.count());
     let path = |layer: u32| format!("{}.{}", stack.path, layer + stack.kept);
-    let paths = |layer: u32| (path(layer), format!("{}.", path(layer)));
-    let layer_of = |name: &str| (0..3).find(|layer| name == paths(*layer).0 || name.starts_with(&paths(*layer).1));
-    let regions = |names: &[Option<&str>]| -> Option<Regions> {
+    let is_of =
+        |name: &str, path: &str| name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let paths: Vec<String> = (0..count).map(path).collect();
+    let layer_of = |name: &str| (0..count).find(|layer| is_of(name, &paths[*layer as usize]));
+    let regions = |names: &[Option<&str>]| -> Option<Regions<'_>> {
         let layers_of: Vec<Option<u32>> = names.iter().map(|name| name.and_then(layer_of)).collect();
         let first = layers_of.iter().position(|layer| layer.is_some()).unwrap_or(layers_of.len());
-        let count = |layer: u32| layers_of.iter().filter(|found| **found == Some(layer)).count();
-        let mut bounds = [first as u32; 4];
-        for layer in 0..3 {
-            bounds[layer + 1] = bounds[layer] + count(layer as u32) as u32;
-            let range = bounds[layer] as usize..bounds[layer + 1] as usize;
-            if layers_of.get(range)?.iter().any(|found| *found != Some(layer as u32)) {
+        let mut bounds = vec![first as u32];
+        for layer in 0..count {
+            let begin = bounds[layer as usize];
+            let end = begin + layers_of.iter().filter(|found| **found == Some(layer)).count() as u32;
+            if layers_of.get(begin as usize..end as usize)?.iter().any(|found| *found != Some(layer)) {
                 return None;
             }
+            bounds.push(end);
         }
-        Some(Regions { bounds, layers }).filter(|regions| regions.is_even())
+        Regions::new(vec![bounds], order)
     };
-    let renamed = |name: &str, source: u32, number: u32| match name.strip_prefix(&paths(source).0) {
-        Some(rest) => format!("{}{rest}", path(number)),
-        None => name.to_owned(),
+    let renamed = |name: &str, referrer: Referrer| match referrer {
+        Referrer::Outside => name.to_owned(),
+        Referrer::Layer { number, source } => match name.strip_prefix(&paths[source as usize]) {
+            Some(rest) => format!("{}{rest}", path(number)),
+            None => name.to_owned(),
+        },
     };
     let modules = regions(&model.modules.iter().map(|module| module.path.as_deref()).collect::<Vec<_>>())?;
-    let weights = |list: &[vramfit_graph::model::Weight]| {
+    let first_names = |list: &[Weight]| -> Option<Regions<'_>> {
         regions(&list.iter().map(|weight| weight.names.first().map(String::as_str)).collect::<Vec<_>>())
     };
-    let (parameters, buffers) = (weights(&model.parameters)?, weights(&model.buffers)?);
-    let relaid_weights = |list: &[vramfit_graph::model::Weight], regions: Regions| {
-        relaid(list, regions, |weight, source, number| {
-            let mut weight = weight.clone();
-            weight.names.iter_mut().for_each(|name| *name = renamed(name, source, number));
-            weight
-        })
+    let (parameters, buffers) = (first_names(&model.parameters)?, first_names(&model.buffers)?);
+    let weight_of = |weight: &Weight, referrer: Referrer| {
+        let mut weight = weight.clone();
+        weight.names.iter_mut().for_each(|name| *name = renamed(name, referrer));
+        Some(weight)
     };
     let mut made = model.clone();
-    made.modules = relaid(&model.modules, modules, |module, source, number| {
+    made.modules = modules.relaid(&model.modules, |module, referrer| {
         let mut module = module.clone();
-        module.path = module.path.map(|path| renamed(&path, source, number));
-        module
-    });
-    made.parameters = relaid_weights(&model.parameters, parameters);
-    made.buffers = relaid_weights(&model.buffers, buffers);
+        module.path = module.path.map(|path| renamed(&path, referrer));
+        Some(module)
+    })?;
+    made.parameters = parameters.relaid(&model.parameters, weight_of)?;
+    made.buffers = buffers.relaid(&model.buffers, weight_of)?;
     for (number, weight) in (0..).zip(made.parameters.iter_mut().chain(&mut made.buffers)) {
         weight.tensor = TensorId(number);
     }
     let counts = [model.parameters.len(), model.buffers.len(), model.given_count()].map(|count| count as u32);
     let new_counts = [made.parameters.len(), made.buffers.len(), made.given_count()].map(|count| count as u32);
-    let nothing = Regions { bounds: [0; 4], layers };
-    let given = Tensors { parameters, buffers, made: nothing, counts, new_counts };
+    let given = Tensors { parameters, buffers, made: Regions::new(Vec::new(), order)?, counts, new_counts };
     made.move_order = given.list(&model.move_order, Referrer::Outside)?;
     for input in made.inputs.iter_mut().chain(&mut made.targets) {
         input.tensor = given.one(input.tensor, Referrer::Outside)?;
     }
     made.tensors.clear();
     made.steps.clear();
+    let module_of =
+        |layer: u32| model.modules.iter().position(|module| module.path.as_ref() == paths.get(layer as usize));
+    let entered: Vec<u32> = (0..count).map(|layer| Some(module_of(layer)? as u32)).collect::<Option<_>>()?;
     let mut known: Vec<((usize, usize), usize)> = Vec::new();
     for variant in &mut made.variants {
         let steps = &model.steps[variant.steps];
-        let cuts = cuts(steps, modules.bounds)?;
-        let bounds = made_bounds(steps, cuts, counts[2]);
-        let tensors = Tensors { made: Regions { bounds, layers }, ..given };
-        if !tensors.made.is_even() {
-            return None;
+        let layer_steps = layer_steps(steps, &entered)?;
+        let mut zones = vec![layer_steps];
+        if let Some(zone) = made_ahead(steps, &zones[0]) {
+            zones.insert(0, zone);
         }
+        let step_regions = Regions::new(zones, order)?;
+        let next = made_before(steps, counts[2]);
+        let made_regions = step_regions.elsewhere(|cut| next[cut as usize])?;
+        let tensors = Tensors { made: made_regions, ..given.clone() };
         for list in [&mut variant.constants, &mut variant.outputs, &mut variant.released, &mut variant.held] {
             *list = tensors.list(list, Referrer::Outside)?;
         }
@@ -101,7 +102,7 @@ pub(super) fn expand(model: &Model, stack: Stack) -> Option<Model> {
         let section = match known.iter().find(|(known, _)| *known == pair) {
             Some((_, section)) => *section,
             None => {
-                made.steps.push(new_steps(steps, cuts, &tensors, modules, layers)?);
+                made.steps.push(step_regions.relaid(steps, |step, referrer| tensors.step(step, &modules, referrer))?);
                 made.tensors.push(new_rows(&model.tensors[variant.tensors], &tensors)?);
                 known.push((pair, made.steps.len() - 1));
                 made.steps.len() - 1
@@ -112,68 +113,89 @@ pub(super) fn expand(model: &Model, stack: Stack) -> Option<Model> {
     Some(made)
 }
 
-/// Where the three layers begin among the steps, and where the last one ends.
-fn cuts(steps: &[Step], modules: [u32; 4]) -> Option<[usize; 4]> {
-    let is_enter = |step: &Step, layer: usize| matches!(step, Step::Enter(module, _) if *module == modules[layer]);
-    let enter = |layer: usize| steps.iter().position(|step| is_enter(step, layer));
-    let exit = steps.iter().position(|step| matches!(step, Step::Exit(module, _) if *module == modules[2]))?;
-    Some([enter(0)?, enter(1)?, enter(2)?, exit + 1])
+/// Where the layers begin among the steps, and where the last one ends. What precedes a layer in the loop counts as part of the
+/// layer before.
+fn layer_steps(steps: &[Step], modules: &[u32]) -> Option<Vec<u32>> {
+    let enter = |layer: &u32| steps.iter().position(|step| matches!(step, Step::Enter(module, _) if module == layer));
+    let last = modules.last()?;
+    let exit = steps.iter().position(|step| matches!(step, Step::Exit(module, _) if module == last))?;
+    let mut cuts: Vec<u32> = modules.iter().map(|layer| Some(enter(layer)? as u32)).collect::<Option<_>>()?;
+    cuts.push(exit as u32 + 1);
+    Some(cuts)
 }
 
-/// How many tensors the step has made before each cut.
-fn made_bounds(steps: &[Step], cuts: [usize; 4], given: u32) -> [u32; 4] {
-    let mut bounds = [0; 4];
-    let mut next = given;
-    for (at, step) in steps.iter().enumerate() {
-        for (bound, cut) in bounds.iter_mut().zip(cuts) {
-            if at == cut {
-                *bound = next - given;
+/// What uses a tensor.
+#[derive(Clone, Copy, PartialEq)]
+enum Users {
+    Layer(usize),
+    Others,
+}
+
+/// Calls before the first layer whose results one layer each uses, one after the other: where those of each layer begin, and
+/// where those of the last one end.
+fn made_ahead(steps: &[Step], layers: &[u32]) -> Option<Vec<u32>> {
+    let mut users: HashMap<TensorId, Users> = HashMap::new();
+    for (at, step) in (0..).zip(steps) {
+        let Step::Call(call) = step else { continue };
+        let layer = layers.windows(2).position(|cuts| (cuts[0]..cuts[1]).contains(&at));
+        let user = layer.map_or(Users::Others, Users::Layer);
+        call.each_tensor(&mut |id| {
+            let known = users.entry(id).or_insert(user);
+            if *known != user {
+                *known = Users::Others;
+            }
+        });
+    }
+    let user = |step: &Step| match step {
+        Step::Call(call) => match call.results[..] {
+            [Some(result)] => users.get(&result).copied(),
+            _ => None,
+        },
+        _ => None,
+    };
+    let mut at = 0;
+    while at < layers[0] as usize {
+        let mut found: Vec<usize> = Vec::new();
+        for step in &steps[at..layers[0] as usize] {
+            match user(step) {
+                Some(Users::Layer(layer)) if found.last().is_none_or(|last| *last < layer) => found.push(layer),
+                _ => break,
             }
         }
+        if found.len() > 1 {
+            let before = |layer: usize| found.iter().filter(|found| **found < layer).count();
+            return Some((0..layers.len()).map(|layer| (at + before(layer)) as u32).collect());
+        }
+        at += found.len().max(1);
+    }
+    None
+}
+
+/// How many tensors have been made before each step, and in all.
+fn made_before(steps: &[Step], given: u32) -> Vec<u32> {
+    let mut made = vec![0];
+    let mut next = given;
+    for step in steps {
         if let Step::Call(call) = step {
             next = call.results.iter().flatten().fold(next, |next, result| next.max(result.0 + 1));
         }
+        made.push(next - given);
     }
-    for (bound, cut) in bounds.iter_mut().zip(cuts) {
-        if cut >= steps.len() {
-            *bound = next - given;
-        }
-    }
-    bounds
-}
-
-fn new_steps(steps: &[Step], cuts: [usize; 4], tensors: &Tensors, modules: Regions, layers: u32) -> Option<Vec<Step>> {
-    let mut made = Vec::new();
-    let mut add = |steps: &[Step], referrer: Referrer| -> Option<()> {
-        for step in steps {
-            made.push(tensors.step(step, modules, referrer)?);
-        }
-        Some(())
-    };
-    add(&steps[..cuts[0]], Referrer::Outside)?;
-    for (number, source) in sources(layers) {
-        let source_at = source as usize;
-        add(&steps[cuts[source_at]..cuts[source_at + 1]], Referrer::Layer { number, source })?;
-    }
-    add(&steps[cuts[3]..], Referrer::Outside)?;
-    Some(made)
+    made
 }
 
 /// The rows of all tensors; their storages are numbered as they come up, as the tensors are.
-fn new_rows(rows: &[Tensor], tensors: &Tensors) -> Option<Vec<Tensor>> {
-    let given = tensors.counts[2] as usize;
+fn new_rows(rows: &[Tensor], tensors: &Tensors<'_>) -> Option<Vec<Tensor>> {
+    let [parameters, buffers, given] = tensors.counts.map(|count| count as usize);
     if rows[..given].iter().zip(0..).any(|(row, number)| row.storage != number) {
         return None;
     }
     // Where each kind of storage begins: as many as the tensors before have used.
-    let bound = |count: u32| {
+    let begins = |count: u32| {
         let last = rows[..given + count as usize].iter().map(|row| row.storage + 1).max();
         last.unwrap_or(0).max(given as u32) - given as u32
     };
-    let storages = Regions { bounds: tensors.made.bounds.map(bound), layers: tensors.made.layers };
-    if !storages.is_even() {
-        return None;
-    }
+    let storages = tensors.made.elsewhere(begins)?;
     let storage = |old: u32, referrer: Referrer| -> Option<u32> {
         if old < given as u32 {
             tensors.one(TensorId(old), referrer).map(|id| id.0)
@@ -181,30 +203,13 @@ fn new_rows(rows: &[Tensor], tensors: &Tensors) -> Option<Vec<Tensor>> {
             Some(storages.map(old - given as u32, referrer)? + tensors.new_counts[2])
         }
     };
-    let all_given = relaid_given(&rows[..given], tensors);
-    let mut made: Vec<Tensor> =
-        all_given.into_iter().zip(0..).map(|(row, number)| Tensor { storage: number, ..row }).collect();
-    let mut add = |range: std::ops::Range<u32>, referrer: Referrer| -> Option<()> {
-        for row in &rows[given + range.start as usize..given + range.end as usize] {
-            made.push(Tensor { storage: storage(row.storage, referrer)?, ..row.clone() });
-        }
-        Some(())
-    };
-    let bounds = tensors.made.bounds;
-    add(0..bounds[0], Referrer::Outside)?;
-    for (number, source) in sources(tensors.made.layers) {
-        let source_at = source as usize;
-        add(bounds[source_at]..bounds[source_at + 1], Referrer::Layer { number, source })?;
-    }
-    add(bounds[3]..(rows.len() - given) as u32, Referrer::Outside)?;
+    let same = |row: &Tensor, _: Referrer| Some(row.clone());
+    let mut made = tensors.parameters.relaid(&rows[..parameters], same)?;
+    made.extend(tensors.buffers.relaid(&rows[parameters..parameters + buffers], same)?);
+    made.extend_from_slice(&rows[parameters + buffers..given]);
+    made.iter_mut().zip(0..).for_each(|(row, number)| row.storage = number);
+    made.extend(tensors.made.relaid(&rows[given..], |row, referrer| {
+        Some(Tensor { storage: storage(row.storage, referrer)?, ..row.clone() })
+    })?);
     Some(made)
-}
-
-fn relaid_given(rows: &[Tensor], tensors: &Tensors) -> Vec<Tensor> {
-    let [parameters, buffers, _] = tensors.counts.map(|count| count as usize);
-    let same = |row: &Tensor, _: u32, _: u32| row.clone();
-    let mut made = relaid(&rows[..parameters], tensors.parameters, same);
-    made.extend(relaid(&rows[parameters..parameters + buffers], tensors.buffers, same));
-    made.extend_from_slice(&rows[parameters + buffers..]);
-    made
 }

@@ -6,9 +6,9 @@ use vramfit_graph::dtype::Dtype;
 use super::ConfigError;
 use super::fields::Config;
 use super::request::{Request, Stack};
-use super::{decoders, encoders};
+use super::{decoders, encoders, llama};
 
-const KNOWN: [&str; 19] = [
+const KNOWN: [&str; 24] = [
     "llama",
     "mistral",
     "mixtral",
@@ -16,9 +16,14 @@ const KNOWN: [&str; 19] = [
     "qwen3",
     "phi3",
     "gemma",
+    "gemma2",
+    "gemma3_text",
+    "olmo",
+    "starcoder2",
     "gpt2",
     "gpt_neox",
     "opt",
+    "falcon",
     "bert",
     "roberta",
     "xlm-roberta",
@@ -36,10 +41,12 @@ pub(super) fn request(fields: &Map<String, Value>) -> Result<Request, ConfigErro
     let family = found.as_str().unwrap_or_default();
     let config = Config::new(fields, family);
     let mut request = match family {
-        "llama" | "mistral" | "mixtral" | "qwen2" | "qwen3" | "phi3" | "gemma" => decoders::llama(&config)?,
+        "llama" | "mistral" | "mixtral" | "qwen2" | "qwen3" | "phi3" | "gemma" | "gemma2" | "gemma3_text" | "olmo"
+        | "starcoder2" => llama::llama(&config)?,
         "gpt2" => decoders::gpt2(&config)?,
         "gpt_neox" => decoders::gpt_neox(&config)?,
         "opt" => decoders::opt(&config)?,
+        "falcon" => decoders::falcon(&config)?,
         "bert" | "roberta" | "xlm-roberta" | "camembert" => encoders::bert(&config)?,
         "distilbert" => encoders::distilbert(&config)?,
         "electra" => encoders::electra(&config)?,
@@ -100,7 +107,7 @@ fn t5(config: &Config<'_>) -> Result<Request, ConfigError> {
     config.only("is_gated_act", &[is_gated.into()])?;
     config.only("is_encoder_decoder", &[true.into()])?;
     config.only("use_cache", &[true.into()])?;
-    for field in ["initializer_factor", "output_past", "relative_attention_max_distance"] {
+    for field in ["initializer_factor", "relative_attention_max_distance"] {
         config.find(field);
     }
     if config.find("decoder_start_token_id").and_then(Value::as_u64).is_none() {
@@ -141,6 +148,7 @@ fn t5(config: &Config<'_>) -> Result<Request, ConfigError> {
     // The first layer of each stack makes the bias that all add, so it is not one of those that are repeated, at least two.
     let encoder = config.layers_from(3, "num_layers", 6)?;
     let decoder = config.layers_from(3, "num_decoder_layers", encoder.into())?;
-    let stack = |path, layers| Stack { path, kept: 1, layers };
-    Ok(Request::new(template, sizes, vec![stack("encoder.block", encoder), stack("decoder.block", decoder)]))
+    let stacks = [("encoder.block", encoder), ("decoder.block", decoder)];
+    let stacks = stacks.into_iter().filter_map(|(path, layers)| Stack::after(1, path, layers)).collect();
+    Ok(Request::new(template, sizes, stacks))
 }

@@ -9,13 +9,14 @@ use super::ConfigError;
 
 /// Fields of any family that do not change which calls a training step makes, nor their sizes; those that say how text is generated
 /// among them.
-const HARMLESS: [&str; 66] = [
+const HARMLESS: [&str; 75] = [
     "_name_or_path",
     "architectures",
     "auto_map",
     "bos_token_id",
     "chunk_size_feed_forward",
     "classifier_dropout",
+    "directionality",
     "diversity_penalty",
     "do_sample",
     "early_stopping",
@@ -28,6 +29,7 @@ const HARMLESS: [&str; 66] = [
     "initializer_range",
     "is_decoder",
     "is_encoder_decoder",
+    "is_llama_config",
     "label2id",
     "layer_norm_eps",
     "layer_norm_epsilon",
@@ -45,7 +47,13 @@ const HARMLESS: [&str; 66] = [
     "num_beams",
     "num_return_sequences",
     "original_max_position_embeddings",
+    "output_past",
     "pad_token_id",
+    "pooler_fc_size",
+    "pooler_num_attention_heads",
+    "pooler_num_fc_layers",
+    "pooler_size_per_head",
+    "pooler_type",
     "position_embedding_type",
     "prefix",
     "pretraining_tp",
@@ -56,6 +64,7 @@ const HARMLESS: [&str; 66] = [
     "resid_pdrop",
     "return_dict",
     "rms_norm_eps",
+    "rope_interleaved",
     "rope_theta",
     "sep_token_id",
     "seq_classif_dropout",
@@ -79,7 +88,7 @@ const HARMLESS: [&str; 66] = [
 ];
 
 /// Fields that a whole dump of a configuration has, which do nothing where they are false.
-const OFF: [&str; 9] = [
+const OFF: [&str; 10] = [
     "add_cross_attention",
     "output_attentions",
     "output_hidden_states",
@@ -89,6 +98,7 @@ const OFF: [&str; 9] = [
     "tie_encoder_decoder",
     "torchscript",
     "use_bfloat16",
+    "use_mrope",
 ];
 
 /// A configuration being read; it remembers which fields were used.
@@ -211,21 +221,6 @@ impl Config<'_> {
                 found: found.to_string(),
                 known: "\"float32\", \"bfloat16\", \"float16\"".to_owned(),
             }),
-        }
-    }
-
-    /// Refuses a sliding window. With one, the cache of each layer has a counter on the GPU, and longer sequences have a mask.
-    pub(super) fn no_window(&self) -> Result<(), ConfigError> {
-        match self.family {
-            "mistral" if !self.fields.contains_key("sliding_window") => {
-                Err(self.wrong("sliding_window", "null; without the field, transformers has a window of 4096"))
-            }
-            "mistral" | "mixtral" | "phi3" => self.only("sliding_window", &[]),
-            _ => {
-                // Qwen2 and Qwen3 have the number, and use it only with use_sliding_window.
-                self.find("sliding_window");
-                Ok(())
-            }
         }
     }
 

@@ -1,13 +1,15 @@
 """Makes the templates of Hugging Face models: python crates/readers/src/config/make.py [NAME…]
 
-A template is a capture of a small model of three layers whose sizes are primes (or products of them), so that each number in
+A template is a capture of a small model of a few layers whose sizes are primes (or products of them), so that each number in
 it tells what it was made of: 109 is the hidden size, 4 * 113 four times the intermediate one. Numbers become expressions of
-the configuration's sizes, and the reader puts in those of a config.json, as many layers as it says.
+the configuration's sizes, and the reader puts in those of a config.json, as many layers as it says. A template is stored as
+its difference from another one (``base``).
 tests/config/make.py captures models of odd sizes, which the reader's must equal. Needs torch, transformers and cargo.
 """
 
 import gzip
 import json
+import os
 import re
 import subprocess
 import sys
@@ -19,20 +21,29 @@ ROOT = HERE.parents[3]
 sys.path.insert(0, str(ROOT / "python"))
 
 HIDDEN, INNER, VOCABULARY, KEYS, REPEATS, HALF, POSITIONS, KINDS, LABELS = 109, 113, 131, 101, 103, 107, 137, 139, 149
-EXPERTS, CHOSEN, EMBEDDING, BUCKETS = 157, 17, 163, 167
+EXPERTS, CHOSEN, EMBEDDING, BUCKETS, WINDOW = 157, 17, 163, 167, 173
+BEYOND = 400  # a sequence longer than the window
 NUMBERS = {VOCABULARY: "vocabulary", INNER: "inner", POSITIONS: "positions", KINDS: "kinds", LABELS: "labels"}
 GROUPED = {KEYS * REPEATS: "heads", KEYS: "kv_heads", REPEATS: "(heads//kv_heads)", 2 * HALF: "head_dim", HALF: "(head_dim//2)"}
 EQUAL = {KEYS: "heads", 2 * HALF: "head_dim", HALF: "(head_dim//2)"}
+ONE = {REPEATS: "heads", 2 * HALF: "head_dim", HALF: "(head_dim//2)"}
 
 
-def llama(family, tied, grouped, other_numbers={}, **more):
-    heads = KEYS * REPEATS if grouped else KEYS
+def llama(family, tied, grouped, other_numbers={}, keys=KEYS, **more):
+    heads = keys * REPEATS if grouped else keys
     hidden = heads * HIDDEN  # it must be a multiple
-    numbers = {**NUMBERS, **(GROUPED if grouped else EQUAL), hidden: "hidden", **other_numbers}
+    numbers = {**NUMBERS, **(ONE if keys == 1 else GROUPED if grouped else EQUAL), hidden: "hidden", **other_numbers}
     config = {"vocab_size": VOCABULARY, "hidden_size": hidden, "intermediate_size": INNER, "num_hidden_layers": 3,
-              "num_attention_heads": heads, "num_key_value_heads": KEYS, "head_dim": 2 * HALF,
+              "num_attention_heads": heads, "num_key_value_heads": keys, "head_dim": 2 * HALF,
               "tie_word_embeddings": tied, **more}
     return f"{family}ForCausalLM", f"{family}Config", config, numbers, "tokens"
+
+
+def windowed(template, **more):
+    """The same model with a sliding window in all or some of its layers."""
+    architecture, config, arguments, numbers, kind = template
+    numbers = {**numbers, WINDOW: "window", WINDOW - 1: "(window-1)"}
+    return architecture, config, {**arguments, "sliding_window": WINDOW, **more}, numbers, kind
 
 
 def in_half(template, dtype):
@@ -58,6 +69,11 @@ def qwen3(tied):
     return llama("Qwen3", tied, True)
 
 
+def mixtral():
+    numbers = {EXPERTS: "experts", EXPERTS - 1: "(experts-1)", CHOSEN: "chosen"}
+    return llama("Mixtral", False, True, numbers, num_local_experts=EXPERTS, num_experts_per_tok=CHOSEN)
+
+
 def phi3(grouped):
     """Queries, keys and values are one product."""
     heads = KEYS * REPEATS if grouped else KEYS
@@ -67,8 +83,31 @@ def phi3(grouped):
     return llama("Phi3", False, grouped, parts, pad_token_id=0, bos_token_id=1, eos_token_id=2)
 
 
-def gemma(grouped):
-    return llama("Gemma", True, grouped)
+def gemma(grouped, **more):
+    return llama("Gemma", True, grouped, **more)
+
+
+def gemma2():
+    """Layers with and without a window take turns."""
+    return windowed(llama("Gemma2", True, True), num_hidden_layers=4)
+
+
+def gemma3(ends_in_window, keys=KEYS):
+    """Most layers have a window. With one key and value head, what repeats it for a mask is a view."""
+    kinds = ["sliding_attention", "sliding_attention", "full_attention", "sliding_attention"]
+    kinds.append("sliding_attention" if ends_in_window else "full_attention")
+    template = windowed(llama("Gemma3", True, True, keys=keys), num_hidden_layers=len(kinds), layer_types=kinds)
+    return template[:1] + ("Gemma3TextConfig",) + template[2:]
+
+
+def falcon():
+    """As falcon-7b: one key and value head, attention beside the other layers, rotary positions."""
+    head = 2 * HALF
+    config = {"vocab_size": VOCABULARY, "hidden_size": KEYS * head, "num_hidden_layers": 3, "num_attention_heads": KEYS}
+    numbers = {**NUMBERS, KEYS * head: "hidden", KEYS: "heads", KEYS + 2: "(heads+2)", KEYS + 1: "(heads+1)", head: "head_dim",
+               HALF: "(head_dim//2)"}
+    del numbers[INNER]
+    return "FalconForCausalLM", "FalconConfig", config, numbers, "tokens"
 
 
 def gpt_neox():
@@ -82,10 +121,12 @@ def gpt_neox():
     return "GPTNeoXForCausalLM", "GPTNeoXConfig", config, numbers, "tokens"
 
 
-def opt():
+def opt(**more):
     config = {"vocab_size": VOCABULARY, "hidden_size": KEYS * HALF, "ffn_dim": INNER, "num_hidden_layers": 3,
-              "num_attention_heads": KEYS, "max_position_embeddings": POSITIONS}
+              "num_attention_heads": KEYS, "max_position_embeddings": POSITIONS, **more}
     numbers = {**NUMBERS, POSITIONS + 2: "(positions+2)", KEYS * HALF: "hidden", KEYS: "heads", HALF: "head_dim"}
+    if "word_embed_proj_dim" in more:
+        numbers[EMBEDDING] = "embedding"
     return "OPTForCausalLM", "OPTConfig", config, numbers, "tokens"
 
 
@@ -154,14 +195,30 @@ TEMPLATES = {
     "qwen2": llama("Qwen2", False, False),
     "qwen2-grouped": llama("Qwen2", False, True),
     "qwen2-tied-grouped": llama("Qwen2", True, True),
-    "mixtral-grouped": llama("Mixtral", False, True, {EXPERTS: "experts", EXPERTS - 1: "(experts-1)", CHOSEN: "chosen"}, num_local_experts=EXPERTS,
-                             num_experts_per_tok=CHOSEN),
+    "mixtral-grouped": mixtral(),
     "qwen3-grouped": qwen3(False),
     "qwen3-tied-grouped": qwen3(True),
     "phi3": phi3(False),
     "phi3-grouped": phi3(True),
     "gemma-tied": gemma(False),
     "gemma-tied-grouped": gemma(True),
+    "gemma-tied-gelu": gemma(False, hidden_act="gelu"),
+    "gemma-tied-grouped-gelu": gemma(True, hidden_act="gelu"),
+    "gemma2-tied-grouped-window": gemma2(),
+    "gemma3_text-tied-grouped-window": gemma3(True),
+    "gemma3_text-tied-grouped-window-full": gemma3(False),
+    "gemma3_text-tied-one-window": gemma3(True, 1),
+    "gemma3_text-tied-one-window-full": gemma3(False, 1),
+    "mistral-grouped-window": windowed(llama("Mistral", False, True)),
+    "mixtral-grouped-window": windowed(mixtral()),
+    "phi3-window": windowed(phi3(False)),
+    "phi3-grouped-window": windowed(phi3(True)),
+    "starcoder2-tied-grouped-window": windowed(llama("Starcoder2", True, True, embedding_dropout=0.1, residual_dropout=0.1, attention_dropout=0.1)),
+    "olmo": llama("Olmo", False, False),
+    "olmo-tied": llama("Olmo", True, False),
+    "falcon": falcon(),
+    # As opt-350m: layer norms last, embeddings narrower than the layers.
+    "opt-projected": opt(word_embed_proj_dim=EMBEDDING, do_layer_norm_before=False),
     "gpt_neox": gpt_neox(),
     "opt": opt(),
     "bert-sequence": bert("BertForSequenceClassification"),
@@ -193,10 +250,38 @@ TEMPLATES = {
     "t5-gated-unscaled-no-dropout": t5(True, False, False),
 }
 
+# Sequences as long as the window or longer: there is a mask.
+TEMPLATES |= {f"{name}-beyond": TEMPLATES[name] for name in list(TEMPLATES) if "-window" in name}
+
 # Families with rotary positions or images, which stay in float32; all others are the same built in half precision or cast.
+IN_HALF = ("llama", "mistral", "mixtral", "qwen", "phi3", "gemma", "gpt_neox", "vit", "starcoder2", "olmo", "falcon")
 TEMPLATES |= {f"{name}-{short}": in_half(TEMPLATES[name], dtype)
-              for name in list(TEMPLATES) if name.startswith(("llama", "mistral", "mixtral", "qwen", "phi3", "gemma", "gpt_neox", "vit"))
+              for name in list(TEMPLATES) if name.startswith(IN_HALF)
               for short, dtype in (("bf16", "bfloat16"), ("fp16", "float16"))}
+
+BASES = {"llama-grouped": "llama", "llama-tied": "llama", "llama-tied-grouped": "llama-grouped", "mistral-grouped": "llama-grouped",
+         "mixtral-grouped": "llama-grouped", "qwen2": "llama", "qwen2-grouped": "llama-grouped", "qwen2-tied-grouped": "qwen2-grouped",
+         "qwen3-grouped": "llama-grouped", "qwen3-tied-grouped": "qwen3-grouped", "phi3": "llama", "phi3-grouped": "phi3",
+         "gemma-tied": "llama-tied", "gemma-tied-grouped": "llama-tied-grouped", "gemma2-tied-grouped-window": "gemma-tied-grouped",
+         "gemma3_text-tied-grouped-window": "gemma2-tied-grouped-window", "gemma3_text-tied-one-window": "gemma3_text-tied-grouped-window",
+         "gemma3_text-tied-one-window-beyond": "gemma3_text-tied-grouped-window-beyond", "starcoder2-tied-grouped-window": "mistral-grouped-window",
+         "olmo": "llama", "olmo-tied": "olmo", "falcon": "gpt_neox", "roberta-masked": "bert-masked", "xlm-roberta-masked": "roberta-masked",
+         "electra-masked": "bert-masked", "distilbert-masked": "bert-masked", "opt-projected": "opt"}
+
+
+def base(name):
+    """The template from which this one differs least, as far as known; nothing for the first of its kind."""
+    if name in BASES:
+        return BASES[name]
+    if name.endswith("-fp16"):
+        return name[:-4] + "bf16"
+    for ending in ("-bf16", "-beyond", "-full", "-gelu", "-window", "-projected", "-no-dropout", "-unscaled", "-gated"):
+        if name.endswith(ending) and name[:-len(ending)] in TEMPLATES:
+            return name[:-len(ending)]
+    for head in ("sequence", "tokens", "spans"):
+        if name.endswith(f"-{head}"):
+            return name[:-len(head)] + "masked"
+    return ""
 
 
 def expression(number, numbers):
@@ -226,12 +311,12 @@ def rewritten(value, numbers):
     return re.sub(r"\d+", lambda digits: str(expression(int(digits.group()), numbers)), value)
 
 
-def example(kind, side):
+def example(kind, side, length=12):
     import torch
 
     if kind == "images":
         return {"pixel_values": torch.zeros(2, 3, side, side), "labels": torch.zeros(2, dtype=torch.int64)}
-    tokens = torch.zeros(2, 12, dtype=torch.int64)
+    tokens = torch.zeros(2, length, dtype=torch.int64)
     if kind == "pairs":
         return {"input_ids": tokens, "labels": torch.zeros(2, 10, dtype=torch.int64)}
     if kind == "spans":
@@ -244,7 +329,7 @@ def example(kind, side):
     return {"input_ids": tokens, "labels": tokens.clone()}
 
 
-def captured(architecture, config, arguments, kind, path):
+def captured(architecture, config, arguments, kind, path, length=12):
     import torch
     import transformers
 
@@ -253,13 +338,13 @@ def captured(architecture, config, arguments, kind, path):
     torch.manual_seed(0)
     with torch.device("meta"):
         model = getattr(transformers, architecture)._from_config(getattr(transformers, config)(**arguments))
-    vramfit.capture(model, example(kind, arguments.get("image_size")), path)
+    vramfit.capture(model, example(kind, arguments.get("image_size"), length), path)
 
 
 def make(name, folder):
     architecture, config, arguments, numbers, kind = TEMPLATES[name]
     path = Path(folder) / f"{name}.vramfit"
-    captured(architecture, config, arguments, kind, path)
+    captured(architecture, config, arguments, kind, path, BEYOND if "-beyond" in name else 12)
     generalise(path, numbers)
     print(name, flush=True)
 
@@ -289,14 +374,30 @@ def pack(folder, names):
     subprocess.run(packer, check=True, cwd=ROOT)
 
 
+def with_bases(names):
+    """These, and all that they differ from."""
+    found = list(names)
+    for name in found:
+        if base(name) and base(name) not in found:
+            found.append(base(name))
+    return found
+
+
+def with_fixed_hashes():
+    """Starts Python again so that it goes through sets in one order, as Gemma 3 does through its kinds of layers."""
+    if os.environ.get("PYTHONHASHSEED") != "0":
+        os.execve(sys.executable, [sys.executable, *sys.argv], {**os.environ, "PYTHONHASHSEED": "0"})
+
+
 def main():
+    with_fixed_hashes()
     names = sys.argv[1:] or list(TEMPLATES)
     with tempfile.TemporaryDirectory() as folder:
-        for name in names:
+        for name in with_bases(names):
             make(name, folder)
             # The packer is part of the crate, which does not compile without its templates.
             (HERE / "templates" / f"{name}.packed").touch()
-        pack(folder, names)
+        pack(folder, [f"{name}@{base(name)}" for name in names])
         for name in names:
             (HERE / "templates" / f"{name}.packed").write_bytes((Path(folder) / f"{name}.packed").read_bytes())
 

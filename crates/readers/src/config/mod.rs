@@ -10,6 +10,8 @@ pub(crate) mod error;
 mod expand;
 mod families;
 mod fields;
+mod join;
+mod llama;
 mod packed_templates;
 mod request;
 mod template;
@@ -18,6 +20,7 @@ pub use error::ConfigError;
 
 use serde_json::{Map, Value};
 
+use request::Request;
 use vramfit_graph::model::Model;
 
 /// The configuration in `text`, if that is what it holds: a JSON object with a `model_type` and no `format`.
@@ -29,12 +32,11 @@ pub(super) fn found(text: &str) -> Option<Map<String, Value>> {
 /// The model of a configuration.
 pub(super) fn read(config: &Map<String, Value>) -> Result<Model, ConfigError> {
     let request = families::request(config)?;
-    let unusable = |source| ConfigError::Template { name: request.template.clone(), source };
-    let packed = packed_templates::packed(&request.template, request.dtype).ok_or_else(|| unusable(None))?;
-    let template = crate::packed::unpack(packed).map_err(|error| unusable(Some(error.into())))?;
-    let mut model = template::bound(template, &request.sizes).ok_or(ConfigError::TooLarge)?;
-    if let Some(dtype) = request.dtype.filter(|_| !packed_templates::has_half_forms(&request.template)) {
-        template::build_in(&mut model, dtype);
+    let mut model = made(&request, &request.template)?;
+    if let Some(window) = request.window {
+        let name = format!("{}{BEYOND}", request.template);
+        model = join::joined(model, made(&request, &name)?, "seq", window)
+            .ok_or(ConfigError::Template { name, source: None })?;
     }
     if let Some((from, to)) = request.renamed {
         template::rename_classes(&mut model, from, to);
@@ -43,5 +45,21 @@ pub(super) fn read(config: &Map<String, Value>) -> Result<Model, ConfigError> {
         variant.causes.extend_from_slice(&request.causes);
     }
     model.notes.extend_from_slice(&request.notes);
-    request.stacks.iter().try_fold(model, |model, stack| expand::expand(&model, *stack).ok_or_else(|| unusable(None)))
+    Ok(model)
+}
+
+/// The ending of the name of a template for sequences as long as the window or longer.
+const BEYOND: &str = "-beyond";
+
+/// A template with a request's sizes and layers.
+fn made(request: &Request, name: &str) -> Result<Model, ConfigError> {
+    let unusable = |source| ConfigError::Template { name: name.to_owned(), source };
+    let packed = packed_templates::packed(name, request.dtype).ok_or_else(|| unusable(None))?;
+    let template = crate::packed::unpack_difference(packed, packed_templates::named)
+        .map_err(|error| unusable(Some(error.into())))?;
+    let mut model = template::bound(template, &request.sizes).ok_or(ConfigError::TooLarge)?;
+    if let Some(dtype) = request.dtype.filter(|_| !packed_templates::has_half_forms(name)) {
+        template::build_in(&mut model, dtype);
+    }
+    request.stacks.iter().try_fold(model, |model, stack| expand::expand(&model, stack).ok_or_else(|| unusable(None)))
 }

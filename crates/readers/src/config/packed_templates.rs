@@ -1,46 +1,88 @@
-//! The templates, packed.
+//! The templates, packed. Most are differences from others (`make.py` says from which).
 
 use vramfit_graph::dtype::Dtype;
 
-macro_rules! templates {
-    ($($name:literal $(+ $bf16:literal + $fp16:literal)?),+ $(,)?) => {
-        /// The template of that name, where it has forms for half precision the one of `half`.
-        pub(super) fn packed(name: &str, half: Option<Dtype>) -> Option<&'static [u8]> {
-            match (name, half) {
-                $($(($name, Some(Dtype::Bfloat16)) => Some(include_bytes!(concat!("templates/", $name, "-", $bf16, ".packed"))),
-                ($name, Some(Dtype::Float16)) => Some(include_bytes!(concat!("templates/", $name, "-", $fp16, ".packed"))),)?
-                ($name, _) => Some(include_bytes!(concat!("templates/", $name, ".packed"))),)+
-                _ => None,
-            }
-        }
-
-        /// Whether a template has forms that are built in half precision.
-        pub(super) fn has_half_forms(name: &str) -> bool {
-            match name {
-                $($($name => [$bf16, $fp16].len() == 2,)?)+
-                _ => false,
-            }
-        }
+macro_rules! file {
+    ($($part:literal),+) => {
+        (concat!($($part),+), include_bytes!(concat!("templates/", $($part,)+ ".packed")).as_slice())
     };
 }
+
+macro_rules! half_forms {
+    ($name:literal halves) => {
+        &[file!($name, "-bf16"), file!($name, "-fp16")]
+    };
+    ($name:literal) => {
+        &[]
+    };
+}
+
+/// The name of a file, and what is in it.
+type Named = (&'static str, &'static [u8]);
+
+macro_rules! templates {
+    ($($name:literal $(+ $halves:ident)?),+ $(,)?) => {
+        /// Each template with its forms that are built in half precision.
+        static TEMPLATES: &[(Named, &[Named])] = &[$((file!($name), half_forms!($name $($halves)?)),)+];
+    };
+}
+
+/// The template of that name, where it has forms for half precision the one of `half`.
+pub(super) fn packed(name: &str, half: Option<Dtype>) -> Option<&'static [u8]> {
+    let ((_, whole), halves) = TEMPLATES.iter().find(|((known, _), _)| *known == name)?;
+    let form = match half {
+        Some(Dtype::Bfloat16) => halves.first(),
+        Some(Dtype::Float16) => halves.last(),
+        _ => None,
+    };
+    Some(form.map_or(whole, |(_, form)| form))
+}
+
+/// The file of that name.
+pub(super) fn named(name: &str) -> Option<&'static [u8]> {
+    let mut files = TEMPLATES.iter().flat_map(|(whole, halves)| std::iter::once(whole).chain(*halves));
+    files.find(|(known, _)| *known == name).map(|(_, file)| *file)
+}
+
+/// Whether a template has forms that are built in half precision.
+pub(super) fn has_half_forms(name: &str) -> bool {
+    TEMPLATES.iter().any(|((known, _), halves)| *known == name && !halves.is_empty())
+}
+
 templates!(
-    "llama" + "bf16" + "fp16",
-    "llama-grouped" + "bf16" + "fp16",
-    "llama-tied" + "bf16" + "fp16",
-    "llama-tied-grouped" + "bf16" + "fp16",
-    "mistral-grouped" + "bf16" + "fp16",
-    "mixtral-grouped" + "bf16" + "fp16",
-    "qwen2" + "bf16" + "fp16",
-    "qwen2-grouped" + "bf16" + "fp16",
-    "qwen2-tied-grouped" + "bf16" + "fp16",
-    "qwen3-grouped" + "bf16" + "fp16",
-    "qwen3-tied-grouped" + "bf16" + "fp16",
-    "phi3" + "bf16" + "fp16",
-    "phi3-grouped" + "bf16" + "fp16",
-    "gemma-tied" + "bf16" + "fp16",
-    "gemma-tied-grouped" + "bf16" + "fp16",
-    "gpt_neox" + "bf16" + "fp16",
-    "vit" + "bf16" + "fp16",
+    "llama" + halves,
+    "llama-grouped" + halves,
+    "llama-tied" + halves,
+    "llama-tied-grouped" + halves,
+    "mistral-grouped" + halves,
+    "qwen2" + halves,
+    "qwen2-grouped" + halves,
+    "qwen2-tied-grouped" + halves,
+    "mixtral-grouped" + halves,
+    "qwen3-grouped" + halves,
+    "qwen3-tied-grouped" + halves,
+    "phi3" + halves,
+    "phi3-grouped" + halves,
+    "gemma-tied" + halves,
+    "gemma-tied-grouped" + halves,
+    "gemma-tied-gelu" + halves,
+    "gemma-tied-grouped-gelu" + halves,
+    "gemma2-tied-grouped-window" + halves,
+    "gemma3_text-tied-grouped-window" + halves,
+    "gemma3_text-tied-grouped-window-full" + halves,
+    "gemma3_text-tied-one-window" + halves,
+    "gemma3_text-tied-one-window-full" + halves,
+    "mistral-grouped-window" + halves,
+    "mixtral-grouped-window" + halves,
+    "phi3-window" + halves,
+    "phi3-grouped-window" + halves,
+    "starcoder2-tied-grouped-window" + halves,
+    "olmo" + halves,
+    "olmo-tied" + halves,
+    "falcon" + halves,
+    "opt-projected",
+    "gpt_neox" + halves,
+    "opt",
     "bert-sequence",
     "bert-masked",
     "bert-tokens",
@@ -53,24 +95,24 @@ templates!(
     "xlm-roberta-masked",
     "xlm-roberta-tokens",
     "xlm-roberta-spans",
-    "opt",
     "distilbert-sequence",
     "distilbert-masked",
     "distilbert-tokens",
     "distilbert-spans",
     "electra-sequence",
-    "electra-sequence-projected",
     "electra-masked",
-    "electra-masked-projected",
     "electra-tokens",
-    "electra-tokens-projected",
     "electra-spans",
+    "electra-sequence-projected",
+    "electra-masked-projected",
+    "electra-tokens-projected",
     "electra-spans-projected",
     "deberta-v2-sequence",
     "deberta-v2-masked",
     "deberta-v2-tokens",
     "deberta-v2-spans",
     "gpt2",
+    "vit" + halves,
     "t5",
     "t5-unscaled",
     "t5-gated",
@@ -79,4 +121,14 @@ templates!(
     "t5-unscaled-no-dropout",
     "t5-gated-no-dropout",
     "t5-gated-unscaled-no-dropout",
+    "gemma2-tied-grouped-window-beyond" + halves,
+    "gemma3_text-tied-grouped-window-beyond" + halves,
+    "gemma3_text-tied-grouped-window-full-beyond" + halves,
+    "gemma3_text-tied-one-window-beyond" + halves,
+    "gemma3_text-tied-one-window-full-beyond" + halves,
+    "mistral-grouped-window-beyond" + halves,
+    "mixtral-grouped-window-beyond" + halves,
+    "phi3-window-beyond" + halves,
+    "phi3-grouped-window-beyond" + halves,
+    "starcoder2-tied-grouped-window-beyond" + halves,
 );

@@ -2,6 +2,8 @@
 
 use vramfit_graph::dtype::Dtype;
 
+use super::expand::Order;
+
 /// Which template to use, and its sizes.
 #[derive(Debug)]
 pub(super) struct Request {
@@ -9,6 +11,8 @@ pub(super) struct Request {
     /// Values of the template's symbols.
     pub(super) sizes: Vec<(&'static str, i64)>,
     pub(super) stacks: Vec<Stack>,
+    /// The sequence from which on another template counts.
+    pub(super) window: Option<i64>,
     /// The type that the model is built in; `None` where the template is built in it.
     pub(super) dtype: Option<Dtype>,
     /// Classes of the template begin with the first name, those of the family with the second.
@@ -25,6 +29,7 @@ impl Request {
             template: template.into(),
             sizes,
             stacks,
+            window: None,
             dtype: None,
             renamed: None,
             causes: Vec::new(),
@@ -34,18 +39,23 @@ impl Request {
 }
 
 /// Modules that the layers are in.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Stack {
     pub(super) path: &'static str,
-    /// How many layers the template has before the three that are repeated.
+    /// How many layers the template has before those that are repeated.
     pub(super) kept: u32,
-    /// How many there will be in all.
-    pub(super) layers: u32,
+    /// The layers after these.
+    pub(super) order: Order,
 }
 
 impl Stack {
-    /// Layers that are all repeated.
+    /// Layers that are all alike, two at least.
     pub(super) fn of(path: &'static str, layers: u32) -> Vec<Self> {
-        vec![Self { path, kept: 0, layers }]
+        Self::after(0, path, layers).into_iter().collect()
+    }
+
+    /// The same after some that are not; `None` where fewer than two are left.
+    pub(super) fn after(kept: u32, path: &'static str, layers: u32) -> Option<Self> {
+        Order::alike(layers.checked_sub(kept)?).map(|order| Self { path, kept, order })
     }
 }

@@ -2,7 +2,9 @@
 
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::expression::Expression;
-use vramfit_graph::model::{Argument, ExpressionId, Model, Precision, Size, Step, Variant};
+use vramfit_graph::model::{ExpressionId, Model, Precision, Size, Step, Variant};
+
+use super::join::each_size;
 
 /// `template` with these values for some of its symbols, which it then no longer has. `None` where a size has no value.
 pub(super) fn bound(mut template: Model, values: &[(&str, i64)]) -> Option<Model> {
@@ -54,7 +56,7 @@ pub(super) fn bound(mut template: Model, values: &[(&str, i64)]) -> Option<Model
     template.tensors.iter_mut().flatten().for_each(|row| put(&mut row.offset));
     for step in template.steps.iter_mut().flatten() {
         if let Step::Call(call) = step {
-            call.arguments.iter_mut().for_each(|argument| put_argument(argument, &put));
+            call.arguments.iter_mut().for_each(|argument| each_size(argument, &put));
         }
     }
     let variant = template.variants.first()?;
@@ -97,12 +99,4 @@ pub(super) fn rename_classes(model: &mut Model, from: &str, to: &str) {
     };
     rename(&mut model.class);
     model.modules.iter_mut().for_each(|module| rename(&mut module.class));
-}
-
-fn put_argument(argument: &mut Argument, put: &impl Fn(&mut Size)) {
-    match argument {
-        Argument::Int(size) => put(size),
-        Argument::List(items) => items.iter_mut().for_each(|item| put_argument(item, put)),
-        _ => {}
-    }
 }

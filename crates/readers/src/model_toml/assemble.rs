@@ -155,6 +155,7 @@ pub(super) fn assemble(mut sketch: Sketch) -> Result<Model, SketchError> {
                 loss: None,
                 held: finished.held,
                 assumed: Assumed::Expected,
+                reach: None,
                 late: Vec::new(),
                 functions: Vec::new(),
                 causes: Vec::new(),

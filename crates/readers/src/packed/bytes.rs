@@ -84,7 +84,7 @@ impl<'a> Reader<'a> {
             .ok_or_else(|| self.malformed("a count of what is left"))
     }
 
-    fn take(&mut self, count: usize) -> Result<&'a [u8], UnpackError> {
+    pub(super) fn take(&mut self, count: usize) -> Result<&'a [u8], UnpackError> {
         let taken = self.bytes.get(self.at..self.at + count).ok_or_else(|| self.malformed("more bytes"))?;
         self.at += count;
         Ok(taken)

@@ -110,6 +110,7 @@ impl Packed for Variant {
             precision: Packed::read(reader)?,
             mode: Packed::read(reader)?,
             assumed: Assumed::Expected,
+            reach: None,
             has_grad: Packed::read(reader)?,
             types: Packed::read(reader)?,
             tensors: Packed::read(reader)?,

@@ -327,6 +327,7 @@ impl Assembly<'_> {
         let (steps, late) = lifetime::steps(calls.events, tensors.len(), &self.flat.sites, &boundary);
         self.variants.push(Variant {
             assumed: Assumed::Expected,
+            reach: None,
             precision,
             mode,
             has_grad: mode != Mode::Eval,

@@ -6,8 +6,10 @@ mod describe;
 use std::path::Path;
 
 use describe::{Described, assert_same};
+use vramfit_graph::bind::{BoundTensor, bind};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Model;
+use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
 use vramfit_readers::packed::unpack;
 use vramfit_readers::{read_bytes, read_file};
 
@@ -16,13 +18,10 @@ fn read(name: &str) -> Model {
     read_file(&path).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
-/// A capture as it was written, or packed where it is large.
 fn captured(name: &str) -> Model {
-    let packed = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config").join(format!("{name}.packed"));
-    match std::fs::read(packed) {
-        Ok(bytes) => unpack(&bytes).unwrap_or_else(|error| panic!("{name}: {error}")),
-        Err(_) => read(&format!("{name}.vramfit")),
-    }
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config").join(format!("{name}.packed"));
+    let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{name}: {error}"));
+    unpack(&bytes).unwrap_or_else(|error| panic!("{name}: {error}"))
 }
 
 /// The captures are made by `make.py`. Floats decide no memory and are those of the template.
@@ -30,10 +29,25 @@ fn is_as_captured(name: &str) {
     let (made, captured) = (read(&format!("{name}.json")), captured(name));
     assert_eq!(made.symbol_names(), captured.symbol_names(), "{name}");
     for sizes in [[2, 12, 10], [5, 9, 16]] {
-        let sizes = &sizes[..made.symbols.len()];
-        let at = |model| Described { model, sizes, has_floats: false };
-        assert_same(at(&made), at(&captured), name);
+        is_same_at(&sizes[..made.symbols.len()], &made, &captured, name);
     }
+}
+
+/// The same for a model with a window of 10, which has a capture of sequences that are shorter and one of others.
+fn is_as_captured_on_both_sides_of_its_window(name: &str) {
+    let made = read(&format!("{name}.json"));
+    let beyond = format!("{name}-beyond");
+    let (short, long) = (captured(name), captured(&beyond));
+    assert_eq!(made.symbol_names(), ["batch", "seq"], "{name}");
+    [[2, 8], [5, 9]].iter().for_each(|sizes| is_same_at(sizes, &made, &short, name));
+    [[2, 24], [5, 10], [3, 31]].iter().for_each(|sizes| is_same_at(sizes, &made, &long, &beyond));
+}
+
+fn is_same_at(sizes: &[i64], made: &Model, captured: &Model, name: &str) {
+    let mut made = made.clone();
+    made.variants.retain(|variant| variant.reaches(sizes));
+    let at = |model| Described { model, sizes, has_floats: false };
+    assert_same(at(&made), at(captured), name);
 }
 
 #[test]
@@ -68,14 +82,14 @@ fn mixtral_is_the_program_that_transformers_runs() {
 
 #[test]
 fn qwen3_phi3_and_gemma_are_the_programs_that_transformers_runs() {
-    ["qwen3-odd", "qwen3-tied-bf16", "phi3-odd", "phi3-grouped", "gemma-odd", "gemma-equal"]
+    ["qwen3-odd", "qwen3-tied-bf16", "phi3-odd", "phi3-grouped", "gemma-odd", "gemma-equal", "gemma-gelu-bf16"]
         .into_iter()
         .for_each(is_as_captured);
 }
 
 #[test]
 fn gpt_neox_and_opt_are_the_programs_that_transformers_runs() {
-    ["gpt_neox-odd", "gpt_neox-fp16", "opt-odd"].into_iter().for_each(is_as_captured);
+    ["gpt_neox-odd", "gpt_neox-fp16", "opt-odd", "opt-projected"].into_iter().for_each(is_as_captured);
 }
 
 #[test]
@@ -111,13 +125,91 @@ fn a_model_is_built_in_the_type_that_the_file_names() {
 }
 
 #[test]
-fn a_sliding_window_is_refused_also_where_transformers_has_it_by_default() {
-    let refusal = |more: &str| {
+fn a_model_with_a_window_is_the_program_that_transformers_runs_for_shorter_and_for_longer_sequences() {
+    [
+        "mistral-window",
+        "mistral-window-bf16",
+        "mixtral-window",
+        "phi3-window",
+        "phi3-grouped-window-fp16",
+        "starcoder2-window",
+    ]
+    .into_iter()
+    .for_each(is_as_captured_on_both_sides_of_its_window);
+}
+
+#[test]
+fn gemma_2_and_3_are_the_programs_that_transformers_runs_for_shorter_and_for_longer_sequences() {
+    ["gemma2-window", "gemma2-window-bf16", "gemma3-window", "gemma3-window-bf16"]
+        .into_iter()
+        .for_each(is_as_captured_on_both_sides_of_its_window);
+}
+
+#[test]
+fn a_window_is_there_also_where_transformers_has_it_by_default() {
+    let reaches = |more: &str| {
         let text = format!("{{\"model_type\": \"mistral\"{more}}}");
+        let model = read_bytes(text.as_bytes()).unwrap_or_else(|error| panic!("{error}"));
+        model.variants[0].reach.map(|reach| reach.range.most)
+    };
+    assert_eq!(reaches(""), Some(Some(4095)));
+    assert_eq!(reaches(", \"sliding_window\": 2047"), Some(Some(2046)));
+    assert_eq!(reaches(", \"sliding_window\": null"), None);
+}
+
+#[test]
+fn the_sequence_decides_which_of_two_programs_is_bound() {
+    let model = read("mistral-window.json");
+    let bound = |sequence: i64| {
+        let flags = SizeFlags { batch: Some(2), sequence: Some(sequence), sizes: Vec::new() };
+        let sizes = Sizes::select(&model, &flags).expect("it has these sizes");
+        let variant = select_variant(&model, VariantFlags::default()).expect("it is there");
+        let bound = bind(&model, variant, &sizes).expect("it has these sizes");
+        let is_mask = |tensor: &BoundTensor| tensor.dtype == Dtype::Bool && tensor.shape.len() == 4;
+        (bound.variant.reach.map(|reach| reach.range.least), bound.tensors.iter().any(is_mask))
+    };
+    assert_eq!(bound(9), (Some(1), false));
+    assert_eq!(bound(10), (Some(10), true));
+    assert_eq!(bound(1000), (Some(10), true));
+}
+
+#[test]
+fn kinds_of_layers_that_no_template_has_are_refused() {
+    let refusal = |family: &str, more: &str| {
+        let text = format!("{{\"model_type\": \"{family}\", {more}}}");
         read_bytes(text.as_bytes()).expect_err("it is not modelled").to_string()
     };
-    assert_eq!(refusal(", \"sliding_window\": 4096"), "sliding_window = 4096 is not modelled; what is: null");
-    assert!(refusal("").starts_with("sliding_window: found nothing, needed null"));
+    assert_eq!(
+        refusal("gemma2", "\"num_hidden_layers\": 5"),
+        "layer_types = sfsfs (sliding and full) is not modelled; what is: an even number of layers, sliding and full in turn"
+    );
+    assert_eq!(
+        refusal("gemma3_text", "\"num_hidden_layers\": 7"),
+        "layer_types = sssssfs (sliding and full) is not modelled; what is: a sliding one first, no two full ones in a row, and not \
+         a single sliding one at the end"
+    );
+    assert_eq!(
+        refusal("gemma3_text", "\"num_hidden_layers\": 3, \"layer_types\": [\"full_attention\"]"),
+        "layer_types: found [\"full_attention\"], needed sliding_attention or full_attention for each of 3 layers"
+    );
+    assert_eq!(
+        refusal("gemma2", "\"final_logit_softcapping\": null"),
+        "final_logit_softcapping: found null, needed a number"
+    );
+    assert_eq!(refusal("phi3", "\"sliding_window\": 1"), "sliding_window: found 1, needed 2 or more, or null");
+    assert_eq!(
+        refusal("mistral", "\"num_key_value_heads\": 1"),
+        "num_key_value_heads = 1 is not modelled; what is: 2 or more with a sliding window"
+    );
+    assert_eq!(
+        refusal("starcoder2", "\"sliding_window\": 4096"),
+        "embedding_dropout: found nothing, needed a number over 0"
+    );
+}
+
+#[test]
+fn olmo_and_falcon_are_the_programs_that_transformers_runs() {
+    ["olmo-odd", "olmo-tied-fp16", "falcon-odd", "falcon-bf16"].into_iter().for_each(is_as_captured);
 }
 
 #[test]
@@ -143,8 +235,9 @@ fn what_no_template_has_is_refused_by_name_and_value() {
     let read = |text: &str| read_bytes(text.as_bytes()).expect_err("it is not modelled").to_string();
     assert_eq!(
         read("{\"model_type\": \"mamba\"}"),
-        "model_type: found `mamba`, needed one of llama, mistral, mixtral, qwen2, qwen3, phi3, gemma, gpt2, gpt_neox, opt, \
-         bert, roberta, xlm-roberta, camembert, distilbert, electra, deberta-v2, vit, t5"
+        "model_type: found `mamba`, needed one of llama, mistral, mixtral, qwen2, qwen3, phi3, gemma, gemma2, \
+         gemma3_text, olmo, starcoder2, gpt2, gpt_neox, opt, falcon, bert, roberta, xlm-roberta, camembert, distilbert, \
+         electra, deberta-v2, vit, t5"
     );
     assert_eq!(
         read("{\"model_type\": \"bert\", \"architectures\": [\"BertForMultipleChoice\"]}"),
@@ -288,4 +381,26 @@ fn published_configurations_of_other_families_have_their_published_numbers_of_pa
         let model = read_bytes(text.as_bytes()).unwrap_or_else(|error| panic!("{error}: {text}"));
         assert_eq!(model.parameter_count(), Some(parameters), "{text}");
     }
+}
+
+/// As transformers 5.17 counts parameters of what `from_config` builds.
+#[test]
+fn published_configurations_are_answered_or_refused_by_the_field_that_is_not_modelled() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/config/published.jsonl");
+    let text = std::fs::read_to_string(path).expect("it is there");
+    let mut answered = 0;
+    for line in text.lines() {
+        let row: serde_json::Value = serde_json::from_str(line).expect("it is JSON");
+        let found = read_bytes(row["config"].to_string().as_bytes());
+        match (row["refused"].as_str(), found) {
+            (None, Ok(model)) => {
+                assert_eq!(model.parameter_count(), row["parameters"].as_u64(), "{}", row["name"]);
+                answered += 1;
+            }
+            (Some(field), Err(error)) => assert!(error.to_string().starts_with(field), "{}: {error}", row["name"]),
+            (_, Ok(_)) => panic!("{} is answered", row["name"]),
+            (_, Err(error)) => panic!("{}: {error}", row["name"]),
+        }
+    }
+    assert_eq!(answered, 34);
 }

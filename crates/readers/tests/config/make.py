@@ -1,11 +1,13 @@
 """Captures models of odd configurations with real transformers: python crates/readers/tests/config/make.py [NAME…]
 
-Writes NAME.json, the configuration, and NAME.vramfit, the capture that the reader's model must equal; of the large ones
-NAME.packed instead, which needs cargo.
+Writes NAME.json, the configuration, and NAME.packed, the capture that the reader's model must equal, for a model with a sliding
+window also NAME-beyond.packed, the capture of a sequence that is longer. Needs torch, transformers and cargo.
 """
 
 import json
+import shutil
 import sys
+import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -18,7 +20,8 @@ DEBERTA = {"vocab_size": 61, "hidden_size": 20, "num_hidden_layers": 4, "num_att
            "norm_rel_ebd": "layer_norm", "share_att_key": True, "pos_att_type": ["p2c", "c2p"], "position_biased_input": False,
            "max_relative_positions": -1}
 # Where the name of a family is not that of its classes in small letters.
-FAMILIES = {"XLMRoberta": "xlm-roberta", "GPTNeoX": "gpt_neox", "DebertaV2": "deberta-v2"}
+FAMILIES = {"XLMRoberta": "xlm-roberta", "GPTNeoX": "gpt_neox", "DebertaV2": "deberta-v2", "Gemma3": "gemma3_text"}
+CONFIGS = {"Gemma3": "Gemma3Text"}
 ENCODERS = ("bert", "electra", "deberta")
 
 CASES = {
@@ -53,6 +56,47 @@ CASES = {
                                             "num_attention_heads": 4}),
     "gpt_neox-fp16": ("GPTNeoX", "ForCausalLM", {"vocab_size": 70, "hidden_size": 72, "intermediate_size": 90, "num_hidden_layers": 4,
                                             "num_attention_heads": 3, "rotary_pct": 0.5, "dtype": "float16"}),
+    "mistral-window": ("Mistral", "ForCausalLM", {"vocab_size": 77, "hidden_size": 64, "intermediate_size": 50,
+                                                "num_hidden_layers": 5, "num_attention_heads": 8, "num_key_value_heads": 4,
+                                                "head_dim": 6, "sliding_window": 10}),
+    "mistral-window-bf16": ("Mistral", "ForCausalLM", {"vocab_size": 61, "hidden_size": 48, "intermediate_size": 31,
+                                                "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 3,
+                                                "sliding_window": 10, "dtype": "bfloat16"}),
+    "mixtral-window": ("Mixtral", "ForCausalLM", {"vocab_size": 77, "hidden_size": 64, "intermediate_size": 50, "num_hidden_layers": 4,
+                                                "num_attention_heads": 8, "num_key_value_heads": 4, "num_local_experts": 6,
+                                                "num_experts_per_tok": 3, "sliding_window": 10}),
+    "phi3-window": ("Phi3", "ForCausalLM", {"vocab_size": 77, "hidden_size": 64, "intermediate_size": 50, "num_hidden_layers": 4,
+                                            "num_attention_heads": 8, "pad_token_id": 0, "bos_token_id": 1, "eos_token_id": 2,
+                                            "sliding_window": 10}),
+    "phi3-grouped-window-fp16": ("Phi3", "ForCausalLM", {"vocab_size": 77, "hidden_size": 60, "intermediate_size": 31, "num_hidden_layers": 3,
+                                            "num_attention_heads": 6, "num_key_value_heads": 2, "pad_token_id": 0, "bos_token_id": 1,
+                                            "eos_token_id": 2, "sliding_window": 10, "dtype": "float16"}),
+    "starcoder2-window": ("Starcoder2", "ForCausalLM", {"vocab_size": 70, "hidden_size": 48, "intermediate_size": 90, "num_hidden_layers": 4,
+                                            "num_attention_heads": 6, "num_key_value_heads": 2, "sliding_window": 10,
+                                            "embedding_dropout": 0.1, "residual_dropout": 0.1, "attention_dropout": 0.1}),
+    "gemma-gelu-bf16": ("Gemma", "ForCausalLM", {"vocab_size": 90, "hidden_size": 24, "intermediate_size": 33, "num_hidden_layers": 4,
+                                            "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 10, "hidden_act": "gelu",
+                                            "dtype": "bfloat16"}),
+    "gemma2-window": ("Gemma2", "ForCausalLM", {"vocab_size": 90, "hidden_size": 24, "intermediate_size": 33, "num_hidden_layers": 8,
+                                            "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 10, "sliding_window": 10}),
+    "gemma2-window-bf16": ("Gemma2", "ForCausalLM", {"vocab_size": 50, "hidden_size": 36, "intermediate_size": 20, "num_hidden_layers": 4,
+                                            "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 8, "sliding_window": 10,
+                                            "dtype": "bfloat16"}),
+    "gemma3-window": ("Gemma3", "ForCausalLM", {"vocab_size": 90, "hidden_size": 24, "intermediate_size": 33, "num_hidden_layers": 9,
+                                            "num_attention_heads": 4, "num_key_value_heads": 1, "head_dim": 10, "sliding_window": 10}),
+    "gemma3-window-bf16": ("Gemma3", "ForCausalLM", {"vocab_size": 50, "hidden_size": 36, "intermediate_size": 20, "num_hidden_layers": 9,
+                                            "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 8, "sliding_window": 10,
+                                            "sliding_window_pattern": 3, "dtype": "bfloat16"}),
+    "olmo-odd": ("Olmo", "ForCausalLM", {"vocab_size": 90, "hidden_size": 40, "intermediate_size": 33, "num_hidden_layers": 4,
+                                         "num_attention_heads": 4}),
+    "olmo-tied-fp16": ("Olmo", "ForCausalLM", {"vocab_size": 60, "hidden_size": 24, "intermediate_size": 50, "num_hidden_layers": 2,
+                                         "num_attention_heads": 3, "tie_word_embeddings": True, "dtype": "float16"}),
+    "falcon-odd": ("Falcon", "ForCausalLM", {"vocab_size": 90, "hidden_size": 40, "num_hidden_layers": 4, "num_attention_heads": 4}),
+    "falcon-bf16": ("Falcon", "ForCausalLM", {"vocab_size": 60, "hidden_size": 36, "num_hidden_layers": 3, "num_attention_heads": 3,
+                                         "dtype": "bfloat16"}),
+    "opt-projected": ("OPT", "ForCausalLM", {"vocab_size": 90, "hidden_size": 36, "ffn_dim": 33, "num_hidden_layers": 4,
+                                             "num_attention_heads": 3, "max_position_embeddings": 40, "word_embed_proj_dim": 20,
+                                             "do_layer_norm_before": False}),
     "opt-odd": ("OPT", "ForCausalLM", {"vocab_size": 90, "hidden_size": 36, "ffn_dim": 33, "num_hidden_layers": 5,
                                        "num_attention_heads": 3, "max_position_embeddings": 40}),
     "distilbert-labels": ("DistilBert", "ForSequenceClassification", {"vocab_size": 80, "dim": 36, "n_layers": 4, "n_heads": 3,
@@ -143,16 +187,21 @@ CASES = {
 
 
 def main():
+    templates.with_fixed_hashes()
     for name in sys.argv[1:] or CASES:
         family, ending, arguments = CASES[name]
         architecture = family + ending
         config = {"model_type": FAMILIES.get(family, family.lower()), "architectures": [architecture], **arguments}
         (HERE / f"{name}.json").write_text(json.dumps(config, indent=2) + "\n")
         kind = "pairs" if family == "T5" else "images" if "Image" in ending else templates.head_kind(ending) if any(name in family.lower() for name in ENCODERS) else "tokens"
-        templates.captured(architecture, f"{family}Config", arguments, kind, HERE / f"{name}.vramfit")
-        if family == "T5":
-            templates.pack(HERE, [name])
-            (HERE / f"{name}.vramfit").unlink()
+        # A model with a window makes other calls for sequences as long as it.
+        for part, length in {"": 8, "-beyond": 24}.items() if arguments.get("sliding_window") else {"": 12}.items():
+            capture = HERE / f"{name}{part}.vramfit"
+            templates.captured(architecture, f"{CONFIGS.get(family, family)}Config", arguments, kind, capture, length)
+            with tempfile.TemporaryDirectory() as folder:
+                shutil.move(capture, folder)
+                templates.pack(folder, [capture.stem])
+                shutil.copy(Path(folder) / f"{capture.stem}.packed", HERE)
         print(name, flush=True)
 
 

@@ -1,116 +1,39 @@
 //! Numbers of modules and tensors once there are more or fewer layers.
 
+use super::order::Referrer;
+use super::regions::Regions;
 use vramfit_graph::model::{Argument, Call, Step, TensorId};
 
-/// What is being renumbered: where the three layers begin in a list, and where the last one ends.
-#[derive(Clone, Copy)]
-pub(super) struct Regions {
-    pub(super) bounds: [u32; 4],
-    /// How many layers there will be.
-    pub(super) layers: u32,
-}
-
-/// What refers to a number.
-#[derive(Clone, Copy)]
-pub(super) enum Referrer {
-    /// What comes before the first layer or after the last one.
-    Outside,
-    /// A layer, made from one of the three.
-    Layer { number: u32, source: u32 },
-}
-
-impl Regions {
-    pub(super) fn size(self) -> u32 {
-        self.bounds[1] - self.bounds[0]
-    }
-
-    /// Where the last layer ends now.
-    pub(super) fn end(self) -> u32 {
-        self.bounds[0] + (self.layers - 1) * self.size() + (self.bounds[3] - self.bounds[2])
-    }
-
-    /// Which of the three it is in.
-    pub(super) fn layer(self, old: u32) -> Option<u32> {
-        (0..3).find(|layer| (self.bounds[*layer as usize]..self.bounds[*layer as usize + 1]).contains(&old))
-    }
-
-    /// The number that `old` has now, if this refers to it.
-    pub(super) fn map(self, old: u32, referrer: Referrer) -> Option<u32> {
-        if old < self.bounds[0] {
-            return Some(old);
-        }
-        let Some(layer) = self.layer(old) else {
-            return Some(old - self.bounds[3] + self.end());
-        };
-        let number = match referrer {
-            Referrer::Outside if layer == 0 => 0,
-            // What follows the last layer may free what the one before has made.
-            Referrer::Outside => (self.layers + layer).checked_sub(3)?,
-            Referrer::Layer { number, source } if layer == source => number,
-            Referrer::Layer { number, source } if layer + 1 == source => number.checked_sub(1)?,
-            Referrer::Layer { .. } => return None,
-        };
-        Some(self.in_layer(old, layer, number))
-    }
-
-    /// The number of what is in one of the three, in layer `number` of those there will be.
-    pub(super) fn in_layer(self, old: u32, layer: u32, number: u32) -> u32 {
-        self.bounds[0] + number * self.size() + (old - self.bounds[layer as usize])
-    }
-
-    /// Whether all layers have one size; the last one may have another, because what precedes a layer in the loop counts as
-    /// part of the layer before.
-    pub(super) fn is_even(self) -> bool {
-        let [first, second, third, end] = self.bounds;
-        first <= second && third.checked_sub(second) == Some(second - first) && third <= end
-    }
-}
-
-/// What is made for each new layer: its number, and which of the three it comes from.
-pub(super) fn sources(layers: u32) -> impl Iterator<Item = (u32, u32)> {
-    (0..layers).map(move |number| {
-        (
-            number,
-            if number == 0 {
-                0
-            } else if number == layers - 1 {
-                2
-            } else {
-                1
-            },
-        )
-    })
-}
-
 /// Renumbers tensors.
-pub(super) struct Tensors {
-    pub(super) parameters: Regions,
-    pub(super) buffers: Regions,
+#[derive(Clone)]
+pub(super) struct Tensors<'a> {
+    pub(super) parameters: Regions<'a>,
+    pub(super) buffers: Regions<'a>,
     /// Those that the step makes, from 0 on.
-    pub(super) made: Regions,
+    pub(super) made: Regions<'a>,
     pub(super) counts: [u32; 3],
     pub(super) new_counts: [u32; 3],
 }
 
 /// A tensor's number among those of its kind.
-struct KindNumber {
-    regions: Regions,
+struct KindNumber<'a> {
+    regions: &'a Regions<'a>,
     old: u32,
     shift: u32,
 }
 
-impl Tensors {
-    fn within_kind(&self, TensorId(id): TensorId) -> Result<KindNumber, u32> {
+impl Tensors<'_> {
+    fn within_kind(&self, TensorId(id): TensorId) -> Result<KindNumber<'_>, u32> {
         let [parameters, buffers, given] = self.counts;
         let [new_parameters, new_buffers, new_given] = self.new_counts;
         if id < parameters {
-            Ok(KindNumber { regions: self.parameters, old: id, shift: 0 })
+            Ok(KindNumber { regions: &self.parameters, old: id, shift: 0 })
         } else if id < parameters + buffers {
-            Ok(KindNumber { regions: self.buffers, old: id - parameters, shift: new_parameters })
+            Ok(KindNumber { regions: &self.buffers, old: id - parameters, shift: new_parameters })
         } else if id < given {
             Err(id - parameters - buffers + new_parameters + new_buffers)
         } else {
-            Ok(KindNumber { regions: self.made, old: id - given, shift: new_given })
+            Ok(KindNumber { regions: &self.made, old: id - given, shift: new_given })
         }
     }
 
@@ -121,45 +44,67 @@ impl Tensors {
         }
     }
 
-    /// Which of the three layers it belongs to.
+    /// Which of the template's layers it belongs to.
     pub(super) fn layer(&self, id: TensorId) -> Option<u32> {
         self.within_kind(id).ok().and_then(|number| number.regions.layer(number.old))
     }
 
-    /// A list; where one from outside has something of all layers, the middle one's part of it is repeated.
+    /// A list; where one from outside has something of all layers, it has as much of all there will be.
     pub(super) fn list(&self, ids: &[TensorId], referrer: Referrer) -> Option<Vec<TensorId>> {
         let is_of_all = matches!(referrer, Referrer::Outside) && ids.iter().any(|id| self.layer(*id) == Some(0));
         if !is_of_all {
             return ids.iter().map(|id| self.one(*id, referrer)).collect();
         }
+        let runs: Vec<&[TensorId]> = ids.chunk_by(|one, next| self.layer(*one) == self.layer(*next)).collect();
+        let layers: Vec<Option<u32>> = runs.iter().map(|run| self.layer(run[0])).collect();
+        let count = self.made.order().count();
         let mut made = Vec::new();
         let mut at = 0;
-        while at < ids.len() {
-            let layer = self.layer(ids[at]);
-            let length = ids[at..].iter().take_while(|id| self.layer(**id) == layer).count();
-            let run = &ids[at..at + length];
-            if layer != Some(1) {
-                for id in run {
+        while at < runs.len() {
+            let Some(layer) = layers[at] else {
+                for id in runs[at] {
                     made.push(self.one(*id, referrer)?);
                 }
+                at += 1;
+                continue;
+            };
+            let all = layers.get(at..at + count as usize).unwrap_or_default();
+            if !all.is_empty() && all.iter().copied().eq((0..count).map(Some)) {
+                for (number, source) in self.made.order().layers() {
+                    self.add_run(runs[at + source as usize], number, &mut made)?;
+                }
+                at += count as usize;
+            } else if !all.is_empty() && all.iter().copied().eq((0..count).rev().map(Some)) {
+                let numbered: Vec<(u32, u32)> = self.made.order().layers().collect();
+                for (number, source) in numbered.into_iter().rev() {
+                    self.add_run(runs[at + (count - 1 - source) as usize], number, &mut made)?;
+                }
+                at += count as usize;
             } else {
-                let next = ids.get(at + length).and_then(|id| self.layer(*id));
-                let is_backwards = (at > 0 && self.layer(ids[at - 1]) == Some(2)) || next == Some(0);
-                let repeated = sources(self.made.layers).filter(|(_, source)| *source == 1);
-                let mut numbers: Vec<u32> = repeated.map(|(number, _)| number).collect();
-                if is_backwards {
+                let mut numbers = self.made.order().made_from(layer);
+                let is_after =
+                    |other: Option<&Option<u32>>| other.copied().flatten().is_some_and(|other| other > layer);
+                let is_before =
+                    |other: Option<&Option<u32>>| other.copied().flatten().is_some_and(|other| other < layer);
+                if (at > 0 && is_after(layers.get(at - 1))) || is_before(layers.get(at + 1)) {
                     numbers.reverse();
                 }
                 for number in numbers {
-                    for id in run {
-                        let tensor = self.within_kind(*id).ok()?;
-                        made.push(TensorId(tensor.regions.in_layer(tensor.old, 1, number) + tensor.shift));
-                    }
+                    self.add_run(runs[at], number, &mut made)?;
                 }
+                at += 1;
             }
-            at += length;
         }
         Some(made)
+    }
+
+    /// Adds what a layer has of a template's.
+    fn add_run(&self, run: &[TensorId], number: u32, made: &mut Vec<TensorId>) -> Option<()> {
+        for id in run {
+            let tensor = self.within_kind(*id).ok()?;
+            made.push(TensorId(tensor.regions.in_layer(tensor.old, number)? + tensor.shift));
+        }
+        Some(())
     }
 
     fn argument(&self, argument: &Argument, referrer: Referrer) -> Option<Argument> {
@@ -172,7 +117,7 @@ impl Tensors {
         })
     }
 
-    pub(super) fn step(&self, step: &Step, modules: Regions, referrer: Referrer) -> Option<Step> {
+    pub(super) fn step(&self, step: &Step, modules: &Regions<'_>, referrer: Referrer) -> Option<Step> {
         let list = |ids: &[TensorId]| self.list(ids, referrer);
         Some(match step {
             Step::Call(call) => Step::Call(Call {
