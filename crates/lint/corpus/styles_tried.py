@@ -220,3 +220,30 @@ class Runner:
         self.model.load_state_dict(self.saved)
         self.model = self.model.to("cpu")
         self.has_gpu = torch.cuda.is_available()
+# case: a network that was saved whole is evaluated
+import torch
+def score(path, valid_loader):
+    model = torch.load(path)
+    model.eval()
+    right = 0
+    for x, y in valid_loader:
+        right += (model(x.cuda()).argmax(1) == y.cuda()).sum().item()  # expect: VF003
+    return right
+# case: a part of a file is a network
+import torch
+def score(path, valid_loader):
+    saved = torch.load(path)
+    encoder = saved["encoder"]
+    encoder.eval()
+    right = 0
+    for x, y in valid_loader:
+        right += (encoder(x.cuda()).argmax(1) == y.cuda()).sum().item()  # expect: VF003
+    return right
+# case: a helper that hands its device on
+import torch
+from nets import Net, Planner
+def make(path, device="cpu"):
+    state = torch.load(path, map_location=device)  # expect: VF010
+    model = make_net(state["size"])
+    model.load_state_dict(state["model"])
+    return Planner(model=model, device=device)

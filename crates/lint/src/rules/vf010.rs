@@ -110,7 +110,8 @@ fn is_cpu_by_default(facts: &FileFacts<'_>, load: &Event<'_>, location: &Expr) -
     let Some(function) = facts.function(load.scope) else { return false };
     let Some(name) = names::dotted(location) else { return false };
     let declared = &facts.index.functions[function];
-    if facts.source[declared.range].contains(".to(") {
+    let text = &facts.source[declared.range];
+    if text.contains(".to(") || text.contains(&format!(", {name})")) || text.contains(&format!("device={name}")) {
         return false;
     }
     declared.parameters.iter_non_variadic_params().any(|parameter| {

@@ -21,13 +21,17 @@ impl<'a> Interpreter<'a> {
         let value = self.holding_networks(name, value, expression);
         // What is moved may be a batch; what is called as well is a network.
         let is_open = match &value {
-            Value::Unknown(_) => true,
+            // A network may have been saved whole.
+            Value::Unknown(_) | Value::Checkpoint(_) => true,
             Value::Structure(tensor) => tensor.graph != Certainty::Yes && !tensor.is_data,
             _ => false,
         };
         let is_switched = matches!(value, Value::Structure(_)) && self.facts.index.usage.has_mode(name);
-        let is_network =
-            is_open && is_made(expression) && (self.is_network(name) || is_switched) && !names::is_loss_function(name);
+        let is_part = matches!(value, Value::Checkpoint(_)) && expression.is_some_and(Expr::is_subscript_expr);
+        let is_network = is_open
+            && (is_made(expression) || is_part)
+            && (self.is_network(name) || is_switched)
+            && !names::is_loss_function(name);
         let value = if is_network { Value::UNKNOWN } else { value };
         match value {
             Value::Tensor(mut tensor) => {
