@@ -139,3 +139,25 @@ def test_a_plan_for_several_gpus_is_not_applied_to_a_live_model(captured):
         plan.apply(tiny())
     estimate = vramfit.estimate(captured, parallel="fsdp2", world=4, batch=2, seq=SEQUENCE)
     assert estimate.raw["parallel"]["shards"] == 4
+
+
+def test_a_configuration_of_deepspeed_is_read_and_its_printed_one_is_the_same(captured, tmp_path):
+    path = tmp_path / "ds_config.json"
+    zero = {"stage": 2, "reduce_bucket_size": 1e5, "overlap_comm": True, "offload_optimizer": {"device": "cpu"}}
+    path.write_text(json.dumps({"train_micro_batch_size_per_gpu": 2, "gradient_clipping": "auto", "bf16": {"enabled": True}, "zero_optimization": zero}))
+    estimate = vramfit.estimate(captured, deepspeed_config=path, world=2, seq=SEQUENCE)
+    settings = estimate.raw["settings"]
+    assert (settings["parallel"], settings["optimizer_state"], settings["reduce_bucket_size"]) == ("deepspeed:2", "cpu", 100_000)
+    start = answer(captured, "--deepspeed-config", str(path), "--gpus", "2", "--seq", str(SEQUENCE))["start"]
+    printed = json.loads(start["deepspeed"])
+    assert printed["gradient_clipping"] == 1.0 and printed["bf16"] == {"enabled": True}
+    assert {key: printed["zero_optimization"][key] for key in ("stage", "reduce_bucket_size", "overlap_comm")} == {
+        "stage": 2,
+        "reduce_bucket_size": 100_000,
+        "overlap_comm": True,
+    }
+    with pytest.raises(vramfit.VramfitError, match="accumulate 2"):
+        path.write_text(json.dumps({"gradient_accumulation_steps": 4, "zero_optimization": {"stage": 1}}))
+        vramfit.estimate(captured, deepspeed_config=path, world=2, accumulate=2, batch=2, seq=SEQUENCE)
+    with pytest.raises(vramfit.SettingError, match="needed the path of a file"):
+        vramfit.estimate(captured, deepspeed_config=3)

@@ -1,5 +1,7 @@
 //! The command line.
 
+#[cfg(feature = "simulate")]
+mod config;
 pub mod lint;
 pub mod listen;
 pub mod monitor;

@@ -26,7 +26,7 @@ mod whole_file;
 
 use std::process::ExitCode;
 
-use clap::FromArgMatches;
+use clap::{ArgMatches, FromArgMatches};
 
 use arguments::{Arguments, Command};
 use exit_status::ExitStatus;
@@ -41,11 +41,12 @@ fn main() -> ExitCode {
     if let Some(code) = installed_cudnn::answer_as_worker() {
         return code;
     }
-    let arguments = match Arguments::from_arg_matches(&help::command().get_matches()) {
+    let matches = help::command().get_matches();
+    let arguments = match Arguments::from_arg_matches(&matches) {
         Ok(arguments) => arguments,
         Err(error) => error.exit(),
     };
-    let result = arguments.output.apply_color().and_then(|()| run(&arguments));
+    let result = arguments.output.apply_color().and_then(|()| with_files(arguments, &matches)).and_then(|it| run(&it));
     match result {
         Ok(status) => status.into(),
         Err(failure) => {
@@ -53,6 +54,19 @@ fn main() -> ExitCode {
             ExitCode::from(2)
         }
     }
+}
+
+/// The arguments with what files say in the place of flags.
+#[cfg(feature = "simulate")]
+fn with_files(mut arguments: Arguments, matches: &ArgMatches) -> Result<Arguments, Failure> {
+    arguments.read_deepspeed_config(matches)?;
+    Ok(arguments)
+}
+
+#[cfg(not(feature = "simulate"))]
+#[expect(clippy::unnecessary_wraps, reason = "as with files")]
+fn with_files(arguments: Arguments, _: &ArgMatches) -> Result<Arguments, Failure> {
+    Ok(arguments)
 }
 
 fn run(arguments: &Arguments) -> Result<ExitStatus, Failure> {

@@ -8,6 +8,7 @@ mod bound_model;
 pub mod built_in;
 pub mod calculator;
 pub mod cudnn;
+pub mod deepspeed_config;
 pub mod estimate;
 mod hub_cache;
 mod hub_names;

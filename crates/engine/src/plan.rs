@@ -27,7 +27,7 @@ pub fn refuse_unplanned(options: &RunSettings) -> Result<(), Failure> {
     match options.at.mode {
         ModeKind::Train if options.ranks.parallel == ParallelWay::Tp => {
             Err(Failure::new("plan: found --parallel tp, for which no plans are searched").with_hint(Some(
-                "`vramfit estimate` and `vramfit max-batch` take --parallel tp; --gpus searches DDP, FSDP2 and HSDP",
+                "`vramfit estimate` and `vramfit max-batch` take --parallel tp; --gpus searches DDP, FSDP2, HSDP and DeepSpeed",
             )))
         }
         ModeKind::Train => Ok(()),

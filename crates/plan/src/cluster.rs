@@ -1,12 +1,12 @@
 //! The GPUs that a training may be spread over, and how fast they talk to each other.
 
 use vramfit_eager::forward::Choice;
-use vramfit_graph::bind::Bound;
-use vramfit_training::script::{AfterForward, Parallel, Replicated, Sharded, ZeroStage};
+use vramfit_price::StepTime;
+use vramfit_training::script::{AfterForward, DeepSpeed, Gathering, Parallel, Replicated, Sharded, ZeroStage};
 use vramfit_training::{Loop, Traffic};
 
-/// The share of a step in which gradients are computed: DDP reduces them meanwhile.
-const BACKWARD: f64 = 2.0 / 3.0;
+/// The buckets of gradients of DeepSpeed's engine that are tried, in elements. The time of a step is not priced by the bucket.
+pub(crate) const BUCKETS: [i64; 2] = [50_000_000, 10_000_000];
 
 /// `fully_shard` on each block and the root.
 fn sharded(replicas: u32, shards: u32, after_forward: AfterForward) -> Sharded {
@@ -58,8 +58,14 @@ impl Cluster {
         Parallel::Sharded(sharded(1, self.world(), AfterForward::FreedButRoot))
     }
 
-    /// The ways of spreading a training, the one that sends least first.
-    pub fn ways(&self) -> Vec<Parallel> {
+    /// A stage of DeepSpeed's ZeRO over all of them.
+    fn zero(&self, stage: ZeroStage, bucket: i64, clips: bool) -> Parallel {
+        let gathering = Gathering::default();
+        Parallel::DeepSpeed(DeepSpeed { world: self.world(), stage, bucket, overlaps: true, clips, gathering })
+    }
+
+    /// The ways of spreading a training that clips gradients or not, PyTorch's own first, of these the one that sends least.
+    pub fn ways(&self, clips: bool) -> Vec<Parallel> {
         let mut ways = vec![self.replicated()];
         if self.nodes > 1 && self.gpus > 1 {
             ways.push(Parallel::Sharded(sharded(self.nodes, self.gpus, AfterForward::Kept)));
@@ -70,30 +76,41 @@ impl Cluster {
             ways.push(self.sharded());
             let on_cpu = sharded(1, self.world(), AfterForward::FreedButRoot);
             ways.push(Parallel::Sharded(Sharded { offloads: true, ..on_cpu }));
+            let stages = [ZeroStage::Two, ZeroStage::Three];
+            ways.extend(stages.into_iter().flat_map(|stage| BUCKETS.map(|bucket| self.zero(stage, bucket, clips))));
         }
         ways
     }
 
-    /// Seconds in which a rank only sends and receives, in a step that computes for so many seconds.
-    pub(crate) fn waits(&self, bound: &Bound<'_>, training: &Loop, computes: f64) -> f64 {
-        let Traffic { all_gather, reduce_scatter, all_reduce } = Traffic::of(bound, training);
+    /// Seconds in which a rank only sends and receives, in a step that takes so long to compute.
+    pub(crate) fn waits(&self, traffic: Traffic, training: &Loop, computes: StepTime) -> f64 {
         let (shards, replicas) = match &training.parallel {
             Parallel::None => return 0.0,
             Parallel::Replicated(settings) => (1, settings.world),
             Parallel::Sharded(settings) => (settings.shards, settings.replicas),
             Parallel::Tensor(settings) => (settings.world, 1),
-            Parallel::DeepSpeed(settings) if settings.stage == ZeroStage::Three => (settings.world, 1),
-            Parallel::DeepSpeed(settings) => (1, settings.world),
+            Parallel::DeepSpeed(settings) => (settings.world, 1),
         };
         let within = if shards <= self.gpus { self.link } else { self.link.min(self.network) };
         let between = if shards * replicas <= self.gpus { self.link } else { self.link.min(self.network) };
-        let seconds = (all_gather + reduce_scatter) as f64 / within + all_reduce as f64 / between;
-        let meanwhile = match training.parallel {
-            Parallel::Replicated(_) => computes * BACKWARD,
+        let gathers = traffic.all_gather as f64 / within;
+        let reduces = traffic.reduce_scatter as f64 / within + traffic.all_reduce as f64 / between;
+        let passes = computes.forward + computes.backward;
+        // Gradients are reduced while others are computed: in the last micro-batch only, or in each.
+        let reducing_passes = if training.parallel.skips_sync() { f64::from(training.accumulate.max(1)) } else { 1.0 };
+        let backward = computes.backward / reducing_passes;
+        match &training.parallel {
+            Parallel::None => 0.0,
+            Parallel::Replicated(_) => gathers + (reduces - backward).max(0.0),
+            Parallel::Sharded(_) => (gathers + reduces - passes).max(0.0),
             // What a split layer returns is needed at once.
-            Parallel::Tensor(_) => 0.0,
-            _ => computes,
-        };
-        (seconds - meanwhile).max(0.0)
+            Parallel::Tensor(_) => gathers + reduces,
+            Parallel::DeepSpeed(settings) => match (settings.stage, settings.overlaps) {
+                (_, false) => gathers + reduces,
+                (ZeroStage::Three, true) => (gathers + reduces - passes).max(0.0),
+                // Weights are gathered when the update has ended.
+                (ZeroStage::One | ZeroStage::Two, true) => gathers + (reduces - backward).max(0.0),
+            },
+        }
     }
 }

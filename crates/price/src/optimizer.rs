@@ -20,6 +20,9 @@ const ITERATIONS: f64 = 5.0;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Weights {
     all: Tensors,
+    /// The copy in single precision that DeepSpeed's engine updates. It is one tensor, but the engine goes over the gradients one by one before,
+    /// and is taken to need as long for each as an optimizer does.
+    master: Tensors,
     /// The matrices of hidden layers, which Muon updates.
     hidden: Tensors,
     /// GPU time of Muon's matrix products.
@@ -33,6 +36,9 @@ struct Tensors {
     count: f64,
     bytes: f64,
 }
+
+/// Bytes of an element of master weights.
+const SINGLE: f64 = 4.0;
 
 impl Tensors {
     fn add(&mut self, bytes: f64) {
@@ -57,6 +63,7 @@ impl Weights {
         for weight in bound.model.parameters.iter().filter(|weight| weight.requires_grad) {
             let tensor = bound.tensor(weight.tensor);
             found.all.add(tensor.bytes as f64);
+            found.master.add(SINGLE * tensor.shape.iter().product::<i64>() as f64);
             if script::is_hidden(bound, weight) {
                 found.hidden.add(tensor.bytes as f64);
                 found.products += newton_schulz(&tensor.shape, scale);
@@ -67,7 +74,9 @@ impl Weights {
 
     /// Launches everything that follows the backward pass.
     pub fn step(&self, queue: &mut Queue, options: &Loop, recipe: Recipe, scale: Scale) {
-        if options.clips_gradients {
+        let has_engine = options.parallel.has_engine();
+        // What DeepSpeed's engine does to gradients is counted as traffic.
+        if options.clips_gradients && !has_engine {
             launch(queue, self.all, TABLES.optimizer_part("clip", "foreach"), FOREACH_LAUNCHES, scale);
         }
         if self.needs_scaler {
@@ -78,7 +87,13 @@ impl Weights {
         let ranks = options.parallel.update_ranks();
         match (place, recipe.kind) {
             (_, Kind::None) => {}
-            (StatePlace::Cpu, _) => self.on_cpu(queue, recipe),
+            (StatePlace::Cpu, kind) if has_engine => {
+                // Clipping and casting pass over the same bytes as the simplest update.
+                on_cpu(queue, self.master, kind);
+                on_cpu(queue, self.master, Kind::Sgd);
+            }
+            (StatePlace::Cpu, kind) => on_cpu(queue, self.all, kind),
+            (StatePlace::Gpu, _) if has_engine => update(queue, self.master.split(ranks), options, recipe, scale),
             (StatePlace::Gpu, Kind::Muon) => {
                 let muon = TABLES.optimizer(Kind::Muon, Implementation::Default);
                 launch(queue, self.hidden.split(ranks), muon, self.hidden.count as u32, scale);
@@ -89,16 +104,21 @@ impl Weights {
             (StatePlace::Gpu, _) => update(queue, self.all.split(ranks), options, recipe, scale),
         }
     }
+}
 
-    /// The CPU copies gradients from the GPU, updates its copies of the weights, and copies them back. The time is that of the
-    /// machine on which it was measured: rough, because CPUs and buses differ more than GPUs. Ranks share the CPU, so that it updates all
-    /// weights however they are split.
-    fn on_cpu(&self, queue: &mut Queue, recipe: Recipe) {
-        queue.synchronize();
-        let cost = TABLES.optimizer_part(recipe.kind.name(), "cpu");
-        let cpu = cost.base + cost.each * self.all.count + cost.gpu_byte * self.all.bytes;
-        queue.launch(Cost { cpu, gpu: 0.0 });
-    }
+/// The CPU copies gradients from the GPU, updates its copies of the weights, and copies them back. The time is that of the
+/// machine on which it was measured: rough, because CPUs and buses differ more than GPUs. Ranks share the CPU, so that it updates all
+/// weights however they are split.
+fn on_cpu(queue: &mut Queue, weights: Tensors, kind: Kind) {
+    queue.synchronize();
+    let cost = TABLES.optimizer_part(kind.name(), "cpu");
+    let cpu = cost.base + cost.each * weights.count + cost.gpu_byte * weights.bytes;
+    queue.launch(Cost { cpu, gpu: 0.0 });
+}
+
+/// GPU microseconds to read or write so many bytes, as long as clipping takes for each: it reads gradients twice and writes them once.
+pub(crate) fn passing(bytes: f64, scale: Scale) -> f64 {
+    TABLES.optimizer_part("clip", "foreach").gpu_byte / 3.0 * bytes * scale.memory
 }
 
 /// The update of some weights.

@@ -7,7 +7,7 @@ use vramfit_graph::model::{Mode, TensorId};
 
 use crate::call::{CallCost, CallPricer};
 use crate::operator::PricedOperator;
-use crate::optimizer::Weights;
+use crate::optimizer::{Weights, passing};
 use crate::queues::Cost;
 use crate::scale::Scale;
 use crate::tables::{PerPass, TABLES};
@@ -112,6 +112,11 @@ impl PricedGraph {
     /// The operators without measurements. Each is priced as an addition of as many elements.
     pub fn assumed(&self) -> &[String] {
         &self.assumed
+    }
+
+    /// GPU seconds to read or write so many bytes beside the operators of the graph.
+    pub fn passing(&self, bytes: u64) -> f64 {
+        1e-6 * passing(bytes as f64, self.scale)
     }
 
     /// CPU time of a forward and of a backward pass in microseconds, if each operator ran in a loop of its own.

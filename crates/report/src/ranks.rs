@@ -154,7 +154,7 @@ impl CommunicationReport {
             Parallel::Sharded(settings) if settings.replicas > 1 => 2,
             _ => 1,
         };
-        let Traffic { all_gather, reduce_scatter, all_reduce } = Traffic::of(bound, training);
+        let Traffic { all_gather, reduce_scatter, all_reduce, local: _ } = Traffic::of(bound, training);
         let nccl = NcclReport {
             communicators,
             low: communicators * NCCL.0,

@@ -8,7 +8,9 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{Model, Symbol};
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
 use vramfit_training::optimizer::{Groups, Implementation, Kind, Recipe};
-use vramfit_training::script::{AfterForward, DeepSpeed, Parallel, Replicated, Sharded, TensorParallel, ZeroStage};
+use vramfit_training::script::{
+    AfterForward, DeepSpeed, Gathering, Parallel, Replicated, Sharded, TensorParallel, ZeroStage,
+};
 use vramfit_training::{Loop, StatePlace, ZeroGrad};
 
 use crate::measured::{CaseSettings, RankSettings};
@@ -106,6 +108,21 @@ fn options(model: &Model, settings: &CaseSettings) -> Result<Loop> {
     })
 }
 
+/// Keys of stage 3 with commas between; those that are missing have their defaults.
+fn gathering(written: &str) -> Gathering {
+    let mut gathering = Gathering::default();
+    for (key, elements) in written.split(',').filter_map(|pair| pair.split_once('=')) {
+        let Ok(elements) = elements.parse() else { continue };
+        match key {
+            "prefetch_bucket_size" => gathering.ahead = elements,
+            "max_live_parameters" => gathering.live = elements,
+            "max_reuse_distance" => gathering.reuse_distance = elements,
+            _ => gathering.persistent = elements,
+        }
+    }
+    gathering
+}
+
 /// How a case is spread over ranks.
 fn parallel(settings: &RankSettings) -> Parallel {
     let is_replicated = matches!(settings.parallel.as_str(), "ddp" | "zero1");
@@ -142,6 +159,8 @@ fn parallel(settings: &RankSettings) -> Parallel {
                 stage,
                 bucket: settings.reduce_bucket_size,
                 overlaps,
+                clips: settings.gradient_clipping != "false",
+                gathering: gathering(&settings.stage3),
             });
         }
         None => return Parallel::None,

@@ -172,6 +172,10 @@ pub struct RankSettings {
     pub reduce_bucket_size: i64,
     /// `--overlap-comm`.
     pub overlap_comm: String,
+    /// `--gradient-clipping`.
+    pub gradient_clipping: String,
+    /// The `--stage3-` flags, as keys with commas between.
+    pub stage3: String,
 }
 
 /// A measured phase.

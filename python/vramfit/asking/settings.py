@@ -15,6 +15,12 @@ def _count(name: str, value: Any) -> List[str]:
     return [_flag(name), str(value)]
 
 
+def _count_or_none(name: str, value: Any) -> List[str]:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise SettingError(f"{name}: found {value!r}, needed a whole number from 0 on")
+    return [_flag(name), str(value)]
+
+
 def _rank(name: str, value: Any) -> List[str]:
     """True for the default rank, or the rank."""
     if value is True or value is False:
@@ -76,6 +82,12 @@ def _path(name: str, value: Any) -> List[str]:
     return [_flag(name), os.fspath(value)]
 
 
+def _file(name: str, value: Any) -> List[str]:
+    if not isinstance(value, (str, os.PathLike)):
+        raise SettingError(f"{name}: found {value!r}, needed the path of a file")
+    return [_flag(name), os.fspath(value)]
+
+
 def _modules(name: str, value: Any) -> List[str]:
     """``"blocks"``, ``"sequential:2"``, or names and globs of modules."""
     if isinstance(value, (list, tuple)) and (value or name == "keep") and all(isinstance(part, str) for part in value):
@@ -129,7 +141,9 @@ SETTINGS: Dict[str, Callable[[str, Any], List[str]]] = {
     "mode": _one_of("train", "eval"), "grad": _switch, "add_loss": _one_of("cross-entropy", "mean", "none"), "steps": _count,
     "parallel": _text, "world": _count, "shard": _modules, "reshard_after_forward": _truth_or_count, "param_dtype": _one_of("fp32", "bf16", "fp16", "fp64"),
     "reduce_dtype": _one_of("fp32", "bf16", "fp16", "fp64"), "cpu_offload": _switch, "gradient_as_bucket_view": _switch, "static_graph": _switch, "no_sync": _truth,
-    "reduce_bucket_size": _count, "overlap_comm": _truth,
+    "reduce_bucket_size": _count, "overlap_comm": _truth, "gradient_clipping": _truth,
+    "stage3_prefetch_bucket_size": _count_or_none, "stage3_max_live_parameters": _count_or_none, "stage3_max_reuse_distance": _count_or_none,
+    "stage3_param_persistence_threshold": _count_or_none, "deepspeed_config": _file,
     "gpus": _count, "nodes": _count, "link": _speed, "network": _speed,
     "gpu": _text, "vram": _bytes, "alloc_conf": _text, "torch": _text, "cudnn": _path, "margin": _share, "keep": _modules,
 }

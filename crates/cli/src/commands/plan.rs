@@ -57,6 +57,7 @@ pub fn run_max_batch(given: &MaxBatchArguments, output: &Output) -> Result<ExitS
     if options.at.batch.is_some() {
         eprintln!("note: --batch has no effect: every batch from 1 on is tried");
     }
+    options.ranks.config_notes.iter().for_each(|note| eprintln!("note: {note}"));
     conflicts::refuse(options)?;
     need_capacity(options, "max-batch")?;
     let plain = options.with_torch(load(&options.at.model)?);

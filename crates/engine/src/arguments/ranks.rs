@@ -1,5 +1,7 @@
 //! The flags of a training on several GPUs.
 
+use std::path::PathBuf;
+
 use clap::Args;
 
 use vramfit_training::script::ZeroStage;
@@ -50,20 +52,53 @@ pub struct RankFlags {
     /// DeepSpeed's overlap_comm: reduce gradients, and in stage 3 gather weights, while others compute [default: false; stage 3: true].
     #[arg(long, value_name = "BOOL", action = clap::ArgAction::Set, help_heading = RANKS)]
     pub overlap_comm: Option<bool>,
+    /// Whether DeepSpeed's gradient_clipping is above 0 [default: true, as DeepSpeed clips to a norm of 1].
+    #[arg(long, value_name = "BOOL", action = clap::ArgAction::Set, help_heading = RANKS)]
+    pub gradient_clipping: Option<bool>,
+    /// DeepSpeed's stage3_prefetch_bucket_size, in elements [default: 5e7].
+    #[arg(long, value_name = "ELEMENTS", value_parser = parse_elements_or_none, help_heading = RANKS)]
+    pub stage3_prefetch_bucket_size: Option<Elements>,
+    /// DeepSpeed's stage3_max_live_parameters, in elements [default: 1e9].
+    #[arg(long, value_name = "ELEMENTS", value_parser = parse_elements_or_none, help_heading = RANKS)]
+    pub stage3_max_live_parameters: Option<Elements>,
+    /// DeepSpeed's stage3_max_reuse_distance, in elements [default: 1e9].
+    #[arg(long, value_name = "ELEMENTS", value_parser = parse_elements_or_none, help_heading = RANKS)]
+    pub stage3_max_reuse_distance: Option<Elements>,
+    /// DeepSpeed's stage3_param_persistence_threshold, in elements [default: 1e5].
+    #[arg(long, value_name = "ELEMENTS", value_parser = parse_elements_or_none, help_heading = RANKS)]
+    pub stage3_param_persistence_threshold: Option<Elements>,
+    /// DeepSpeed's own configuration, ds_config.json, in the place of these flags; where it says "auto", they decide.
+    #[arg(long, value_name = "FILE", value_hint = clap::ValueHint::FilePath, help_heading = RANKS)]
+    pub deepspeed_config: Option<PathBuf>,
+    /// What to know about that file.
+    #[arg(skip)]
+    pub config_notes: Vec<String>,
 }
 
 /// A number of elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Elements(pub i64);
 
-/// The most elements of a bucket: more than any GPU has memory for.
-const MOST_ELEMENTS: f64 = 1e12;
+impl Elements {
+    /// More than any GPU has memory for.
+    pub const MOST: i64 = 1_000_000_000_000;
+}
 
 /// Parses `--reduce-bucket-size`, written as DeepSpeed's configuration writes it.
 fn parse_elements(text: &str) -> Result<Elements, String> {
-    match text.replace('_', "").parse::<f64>() {
-        Ok(number) if number.fract() == 0.0 && (1.0..=MOST_ELEMENTS).contains(&number) => Ok(Elements(number as i64)),
+    match parse_elements_or_none(text) {
+        Ok(elements) if elements.0 > 0 => Ok(elements),
         _ => Err(format!("found `{text}`, needed a whole number of elements from 1 to 1e12, such as 5e8")),
+    }
+}
+
+/// Parses the same where nothing is a number of elements, too.
+fn parse_elements_or_none(text: &str) -> Result<Elements, String> {
+    match text.replace('_', "").parse::<f64>() {
+        Ok(number) if number.fract() == 0.0 && (0.0..=Elements::MOST as f64).contains(&number) => {
+            Ok(Elements(number as i64))
+        }
+        _ => Err(format!("found `{text}`, needed a whole number of elements from 0 to 1e12, such as 5e7")),
     }
 }
 
@@ -166,7 +201,8 @@ fn parse_shard(text: &str) -> Result<CheckpointChoice, String> {
 /// The GPUs of `plan --gpus`.
 #[derive(Args, Debug)]
 pub struct ClusterFlags {
-    /// Spread the training over so many GPUs of a machine: DDP where that fits, else FSDP2 with and without resharding.
+    /// Spread the training over so many GPUs of a machine: DDP where that fits, else FSDP2 with and without resharding, or DeepSpeed's
+    /// ZeRO.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = RANKS)]
     pub gpus: Option<u32>,
     /// How many machines there are, each with --gpus GPUs; HSDP is tried too.

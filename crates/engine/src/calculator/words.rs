@@ -11,7 +11,7 @@ const MODEL: &str = "model";
 /// The field of an estimate that asks for the reported steps only, which takes less time.
 const DRAFT: &str = "draft";
 /// Flags that read or write files of this machine, and flags about printing.
-const NOT_HERE: [&str; 4] = ["html", "cudnn", "all", "verbose"];
+const NOT_HERE: [&str; 5] = ["html", "cudnn", "deepspeed-config", "all", "verbose"];
 
 /// A question that was understood.
 pub enum Asked {

@@ -66,9 +66,9 @@ pub fn refuse_gpu(options: &RunSettings, gpu: &Gpu) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A note for each flag without effect.
+/// A note for each flag without effect, after those about DeepSpeed's configuration.
 pub fn without_effect(options: &RunSettings, bound: &Bound<'_>) -> Vec<String> {
-    let mut notes = Vec::new();
+    let mut notes = options.ranks.config_notes.clone();
     if bound.variant.mode != Mode::Train {
         let asked = [
             ("--optimizer", options.optimizer.0 != Kind::AdamW),

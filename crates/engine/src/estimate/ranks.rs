@@ -5,10 +5,12 @@ use std::collections::BTreeSet;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Model;
 use vramfit_training::optimizer::{Kind, Library};
-use vramfit_training::script::{AfterForward, DeepSpeed, Parallel, Replicated, Sharded, TensorParallel, ZeroStage};
+use vramfit_training::script::{
+    AfterForward, DeepSpeed, Gathering, Parallel, Replicated, Sharded, TensorParallel, ZeroStage,
+};
 
 use crate::arguments::{
-    AutocastDtype, ModeKind, ModelDtype, ParallelWay, RankFlags, Reshard, RunSettings, StateLocation,
+    AutocastDtype, Elements, ModeKind, ModelDtype, ParallelWay, RankFlags, Reshard, RunSettings, StateLocation,
 };
 use vramfit_report::failure::Failure;
 
@@ -41,6 +43,8 @@ pub fn parallel(options: &RunSettings) -> Result<Parallel, Failure> {
                 stage,
                 bucket: flags.reduce_bucket_size.map_or(DeepSpeed::BUCKET, |elements| elements.0),
                 overlaps: flags.overlap_comm.unwrap_or(stage.overlaps_by_default()),
+                clips: flags.gradient_clipping.unwrap_or(DeepSpeed::CLIPS),
+                gathering: gathering(flags),
             }));
         }
         ParallelWay::Fsdp2 => (1, world(flags)?),
@@ -69,6 +73,18 @@ pub fn parallel(options: &RunSettings) -> Result<Parallel, Failure> {
         offloads: flags.cpu_offload,
         skips_sync: flags.no_sync.unwrap_or(false),
     }))
+}
+
+/// When stage 3 gathers and frees weights.
+fn gathering(flags: &RankFlags) -> Gathering {
+    let defaults = Gathering::default();
+    let or = |given: Option<Elements>, default: i64| given.map_or(default, |elements| elements.0);
+    Gathering {
+        ahead: or(flags.stage3_prefetch_bucket_size, defaults.ahead),
+        live: or(flags.stage3_max_live_parameters, defaults.live),
+        reuse_distance: or(flags.stage3_max_reuse_distance, defaults.reuse_distance),
+        persistent: or(flags.stage3_param_persistence_threshold, defaults.persistent),
+    }
 }
 
 fn world(flags: &RankFlags) -> Result<u32, Failure> {
@@ -116,9 +132,19 @@ fn refuse(options: &RunSettings) -> Result<(), Failure> {
     let has_engine_flags = [
         ("--reduce-bucket-size", flags.reduce_bucket_size.is_some()),
         ("--overlap-comm", flags.overlap_comm.is_some()),
+        ("--gradient-clipping", flags.gradient_clipping.is_some()),
     ];
     if let Some((flag, _)) = has_engine_flags.iter().find(|(_, is_given)| *is_given && !is_deepspeed) {
         return needs(flag, "deepspeed:STAGE");
+    }
+    let has_gathering_flags = [
+        ("--stage3-prefetch-bucket-size", flags.stage3_prefetch_bucket_size.is_some()),
+        ("--stage3-max-live-parameters", flags.stage3_max_live_parameters.is_some()),
+        ("--stage3-max-reuse-distance", flags.stage3_max_reuse_distance.is_some()),
+        ("--stage3-param-persistence-threshold", flags.stage3_param_persistence_threshold.is_some()),
+    ];
+    if let Some((flag, _)) = has_gathering_flags.iter().find(|(_, is_given)| *is_given && !is_partitioned) {
+        return needs(flag, "deepspeed:3");
     }
     if flags.static_graph && options.accumulate > 1 && flags.no_sync.unwrap_or(true) {
         let why = "found --accumulate, in whose first micro-batch PyTorch stops with an internal error under no_sync";

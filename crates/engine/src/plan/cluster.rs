@@ -8,8 +8,7 @@ use crate::arguments::{ParallelWay, PlanArguments};
 use vramfit_report::failure::Failure;
 
 /// Settings that no plan changes where a training is spread: what they do together is not simulated.
-const NOT_SPREAD: [&str; 6] =
-    ["optimizer-state", "step-in-backward", "offload-activations", "adapters", "optimizer", "chunked-loss"];
+const NOT_SPREAD: [&str; 5] = ["step-in-backward", "offload-activations", "adapters", "optimizer", "chunked-loss"];
 
 /// The GPUs that the flags describe; `None` for one.
 pub fn cluster(given: &PlanArguments) -> Result<Option<Cluster>, Failure> {
@@ -35,15 +34,10 @@ pub fn cluster(given: &PlanArguments) -> Result<Option<Cluster>, Failure> {
     Ok(Some(cluster))
 }
 
-/// The same for DeepSpeed, whose engine frees gradients itself and can have the optimizer's state on the CPU.
-const NOT_WITH_DEEPSPEED: [&str; 7] =
-    ["amp", "zero-grad", "step-in-backward", "offload-activations", "adapters", "optimizer", "chunked-loss"];
-
 /// The settings that must not change.
 pub fn kept(given: &[&'static str], setup: &Setup) -> Vec<&'static str> {
     let more = match setup.training.parallel {
         Parallel::None => &[][..],
-        Parallel::DeepSpeed(_) => &NOT_WITH_DEEPSPEED,
         _ => &NOT_SPREAD,
     };
     given.iter().chain(more).copied().collect()

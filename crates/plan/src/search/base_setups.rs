@@ -224,7 +224,11 @@ fn proposed(search: &Search<'_, '_>, base: &Setup) -> Vec<Setup> {
     combined.extend(modules.first().cloned());
     for trick in others {
         let more: Vec<Setup> = combined.iter().flat_map(|setup| search.alternatives(trick, setup)).collect();
-        combined.extend(more);
+        for setup in more {
+            if !combined.contains(&setup) {
+                combined.push(setup);
+            }
+        }
     }
     modules.extend(combined.into_iter().skip(1));
     modules

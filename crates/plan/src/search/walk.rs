@@ -47,8 +47,8 @@ const SLOWDOWN_STEP: f64 = 0.005;
 struct Candidate {
     base: usize,
     combination: usize,
-    /// Rank of the base setup, rounded slowdown, number of changes, slowdown.
-    key: (u64, i64, usize, f64),
+    /// Rank of the base setup, rounded slowdown, whether it needs another package, number of changes, slowdown.
+    key: (u64, i64, bool, usize, f64),
 }
 
 /// Simulates candidates from the cheapest on, in parallel, until one fits.
@@ -60,9 +60,8 @@ pub fn walk(search: &Search<'_, '_>, free: &FreeTricks, bases: &[BaseSetup], lim
     let mut candidates: Vec<Candidate> = priced.into_iter().flat_map(|base| base.candidates).collect();
     let lower_bounds = LowerBounds { excess: free.excess(bench), persistent: Memo::default() };
     let order = |one: &Candidate, other: &Candidate| {
-        (one.key.0, one.key.1, one.key.2)
-            .cmp(&(other.key.0, other.key.1, other.key.2))
-            .then(one.key.3.total_cmp(&other.key.3))
+        let before = |key: (u64, i64, bool, usize, f64)| (key.0, key.1, key.2, key.3);
+        before(one.key).cmp(&before(other.key)).then(one.key.4.total_cmp(&other.key.4))
     };
     candidates.sort_by(order);
     let count = candidates.len();
@@ -130,7 +129,9 @@ fn priced(search: &Search<'_, '_>, free: &FreeTricks, bases: &[BaseSetup], limit
             let Some(slowdown) = slowdown(&free.applied(bench, &base.setup, combination)) else { continue };
             combinations += 1;
             if limits.contain(slowdown) {
-                let key = (base.rank, (slowdown / SLOWDOWN_STEP).round() as i64, base.changes + tricks, slowdown);
+                let rounded = (slowdown / SLOWDOWN_STEP).round() as i64;
+                let needs_package = base.setup.training.parallel.has_engine();
+                let key = (base.rank, rounded, needs_package, base.changes + tricks, slowdown);
                 candidates.push(Candidate { base: number, combination, key });
             }
         }

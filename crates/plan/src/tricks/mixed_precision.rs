@@ -42,6 +42,9 @@ impl Trick for MixedPrecision {
         if start.variant.amp.is_some() {
             return Err("autocast is on already".to_owned());
         }
+        if start.training.parallel.has_engine() {
+            return Err("DeepSpeed's torch_autocast is not simulated".to_owned());
+        }
         let mut setups = half_precision::setups(bench, start, |setup, dtype| setup.variant.amp = Some(dtype))?;
         if start.training.steps_in_backward || start.training.optimizer_state == StatePlace::Cpu {
             // A GradScaler needs all gradients on the GPU before the update.

@@ -3,6 +3,7 @@
 use vramfit_graph::dtype::Dtype;
 use vramfit_training::StatePlace;
 use vramfit_training::optimizer::{Implementation, Kind, Library};
+use vramfit_training::script::Parallel;
 
 use super::role::Role;
 use super::trick::Trick;
@@ -13,8 +14,11 @@ use crate::workbench::Workbench;
 pub(crate) struct OptimizerState;
 
 /// Why the optimizer of a setup cannot be on the CPU.
-fn obstacle(setup: &Setup) -> Option<&'static str> {
+pub(super) fn obstacle(setup: &Setup) -> Option<&'static str> {
     let training = &setup.training;
+    if !matches!(training.parallel, Parallel::None | Parallel::DeepSpeed(_)) {
+        return Some("of the ways to spread a training only DeepSpeed has the optimizer's state alone on the CPU");
+    }
     match (training.optimizer.kind, training.optimizer.kind.library()) {
         (Kind::None, _) => return Some("the training has no optimizer"),
         (Kind::Muon, _) => return Some("muon is two optimizers"),

@@ -33,6 +33,9 @@ impl Trick for ZeroGradEarly {
     }
 
     fn alternatives(&self, _bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
+        if start.training.parallel.has_engine() {
+            return Err("DeepSpeed's engine frees gradients itself".to_owned());
+        }
         let mut setup = start.clone();
         setup.training.zero_grad = ZeroGrad::BeforeForward;
         setup.training.sets_to_none = true;
@@ -43,6 +46,9 @@ impl Trick for ZeroGradEarly {
     }
 
     fn adopt(&self, _bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {
+        if [&*setup, from].iter().any(|setup| setup.training.parallel.has_engine()) {
+            return;
+        }
         setup.training.zero_grad = from.training.zero_grad;
         setup.training.sets_to_none = from.training.sets_to_none;
     }

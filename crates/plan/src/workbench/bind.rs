@@ -94,6 +94,14 @@ impl<'m> Workbench<'m> {
         self.bind(setup).is_some_and(|bound| bound.tensors.iter().any(|tensor| tensor.dtype == Dtype::Bfloat16))
     }
 
+    /// The type of the weights that are trained; `None` if they have several.
+    pub(crate) fn trained_dtype(&self, setup: &Setup) -> Option<Dtype> {
+        let bound = self.bind(setup)?;
+        let mut weights = bound.model.parameters.iter().filter(|weight| weight.requires_grad);
+        let dtype = bound.tensor(weights.next()?.tensor).dtype;
+        weights.all(|weight| bound.tensor(weight.tensor).dtype == dtype).then_some(dtype)
+    }
+
     /// The batch of one forward pass; `None` if the model has no batch size.
     pub fn batch_of(&self, setup: &Setup) -> Option<i64> {
         self.batch.first().and_then(|&size| setup.sizes.value(size))

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use vramfit_graph::dtype::Dtype;
-use vramfit_training::script::{DeepSpeed, Parallel, StatePlace};
+use vramfit_training::script::{DeepSpeed, Gathering, Parallel, StatePlace};
 
 use crate::printed_loop::{Lines, PrintedLoop};
 use crate::setup::Setup;
@@ -20,6 +20,8 @@ struct Configuration {
     bf16: Option<Enabled>,
     #[serde(skip_serializing_if = "Option::is_none")]
     fp16: Option<Enabled>,
+    /// 1 is DeepSpeed's default, and 0 clips nothing.
+    gradient_clipping: f64,
     zero_optimization: Zero,
     /// PyTorch's optimizers that DeepSpeed has not tested work element by element, too.
     zero_allow_untested_optimizer: bool,
@@ -40,6 +42,29 @@ struct Zero {
     overlap_comm: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     offload_optimizer: Option<Offload>,
+    #[serde(flatten)]
+    gathering: Option<GatheringKeys>,
+}
+
+/// The keys of stage 3, where one of them differs from its default.
+#[derive(Serialize)]
+struct GatheringKeys {
+    stage3_prefetch_bucket_size: i64,
+    stage3_max_live_parameters: i64,
+    stage3_max_reuse_distance: i64,
+    stage3_param_persistence_threshold: i64,
+}
+
+impl GatheringKeys {
+    fn of(gathering: Gathering) -> Option<GatheringKeys> {
+        let Gathering { ahead, live, reuse_distance, persistent } = gathering;
+        (gathering != Gathering::default()).then_some(GatheringKeys {
+            stage3_prefetch_bucket_size: ahead,
+            stage3_max_live_parameters: live,
+            stage3_max_reuse_distance: reuse_distance,
+            stage3_param_persistence_threshold: persistent,
+        })
+    }
 }
 
 #[derive(Serialize)]
@@ -50,23 +75,25 @@ struct Offload {
 
 /// The file; `None` where the training is spread otherwise.
 pub(super) fn configuration(bench: &Workbench<'_>, setup: &Setup) -> Option<String> {
-    let Parallel::DeepSpeed(DeepSpeed { stage, bucket, overlaps, .. }) = setup.training.parallel else { return None };
+    let Parallel::DeepSpeed(DeepSpeed { stage, bucket, overlaps, clips, gathering, .. }) = setup.training.parallel
+    else {
+        return None;
+    };
     let offloads = setup.training.optimizer_state == StatePlace::Cpu;
-    let dtype = bench.bind(setup).and_then(|bound| {
-        let weight = bound.model.parameters.iter().find(|weight| weight.requires_grad)?;
-        Some(bound.tensor(weight.tensor).dtype)
-    });
+    let dtype = bench.trained_dtype(setup);
     let enabled = |wanted: Dtype| (dtype == Some(wanted)).then_some(Enabled { enabled: true });
     let configuration = Configuration {
         train_micro_batch_size_per_gpu: bench.batch_of(setup).unwrap_or(1),
         gradient_accumulation_steps: setup.training.accumulate.max(1),
         bf16: enabled(Dtype::Bfloat16),
         fp16: enabled(Dtype::Float16),
+        gradient_clipping: if clips { 1.0 } else { 0.0 },
         zero_optimization: Zero {
             stage: stage.number(),
             reduce_bucket_size: bucket,
             overlap_comm: overlaps,
             offload_optimizer: offloads.then_some(Offload { device: "cpu", pin_memory: true }),
+            gathering: GatheringKeys::of(gathering),
         },
         zero_allow_untested_optimizer: true,
         zero_force_ds_cpu_optimizer: offloads.then_some(false),

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use vramfit_graph::dtype::Dtype;
-use vramfit_training::script::{AfterForward, Parallel};
+use vramfit_training::script::{AfterForward, Parallel, ZeroStage};
 
 use super::{checkpoint, yes_or_no};
 
@@ -10,7 +10,7 @@ use super::{checkpoint, yes_or_no};
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct RankSettingsReport {
-    /// `none`, `ddp`, `zero1`, `fsdp2`, `hsdp:RxS` or `tp`.
+    /// `none`, `ddp`, `zero1`, `fsdp2`, `hsdp:RxS`, `tp` or `deepspeed:STAGE`.
     parallel: String,
     /// How many GPUs there are.
     world: u32,
@@ -34,6 +34,16 @@ pub(crate) struct RankSettingsReport {
     reduce_bucket_size: i64,
     /// Whether DeepSpeed reduces gradients while others are computed.
     overlap_comm: bool,
+    /// Whether DeepSpeed clips gradients.
+    gradient_clipping: bool,
+    /// Elements that stage 3 of DeepSpeed gathers ahead at a time; null without it, as the next three.
+    stage3_prefetch_bucket_size: Option<i64>,
+    /// Beyond so many gathered elements it gathers none ahead.
+    stage3_max_live_parameters: Option<i64>,
+    /// A weight that is used again within so many elements is not freed.
+    stage3_max_reuse_distance: Option<i64>,
+    /// Weights of at most so many elements stay gathered from update to update.
+    stage3_param_persistence_threshold: Option<i64>,
 }
 
 impl RankSettingsReport {
@@ -51,6 +61,11 @@ impl RankSettingsReport {
             no_sync: parallel.skips_sync(),
             reduce_bucket_size: 0,
             overlap_comm: false,
+            gradient_clipping: false,
+            stage3_prefetch_bucket_size: None,
+            stage3_max_live_parameters: None,
+            stage3_max_reuse_distance: None,
+            stage3_param_persistence_threshold: None,
         };
         let dtype = |dtype: Option<Dtype>| dtype.map_or("none", Dtype::short_name).to_owned();
         match parallel {
@@ -58,8 +73,23 @@ impl RankSettingsReport {
             Parallel::DeepSpeed(settings) => {
                 // DeepSpeed has no such setting: stage 1 reduces in the last micro-batch, the others in each.
                 let no_sync = false;
-                let (reduce_bucket_size, overlap_comm) = (settings.bucket, settings.overlaps);
-                RankSettingsReport { reduce_bucket_size, overlap_comm, no_sync, ..none }
+                let engine = RankSettingsReport {
+                    reduce_bucket_size: settings.bucket,
+                    overlap_comm: settings.overlaps,
+                    gradient_clipping: settings.clips,
+                    no_sync,
+                    ..none
+                };
+                if settings.stage != ZeroStage::Three {
+                    return engine;
+                }
+                RankSettingsReport {
+                    stage3_prefetch_bucket_size: Some(settings.gathering.ahead),
+                    stage3_max_live_parameters: Some(settings.gathering.live),
+                    stage3_max_reuse_distance: Some(settings.gathering.reuse_distance),
+                    stage3_param_persistence_threshold: Some(settings.gathering.persistent),
+                    ..engine
+                }
             }
             Parallel::Replicated(settings) => RankSettingsReport {
                 gradient_as_bucket_view: settings.gradients_are_views,
@@ -83,7 +113,8 @@ impl RankSettingsReport {
     }
 
     /// Names and values for a page.
-    pub fn rows(&self) -> [(&'static str, String); 12] {
+    pub fn rows(&self) -> [(&'static str, String); 17] {
+        let elements = |elements: Option<i64>| elements.map_or("none".to_owned(), |elements| elements.to_string());
         [
             ("parallel", self.parallel.clone()),
             ("world", self.world.to_string()),
@@ -97,6 +128,11 @@ impl RankSettingsReport {
             ("no sync", yes_or_no(self.no_sync)),
             ("reduce bucket size", self.reduce_bucket_size.to_string()),
             ("overlap comm", yes_or_no(self.overlap_comm)),
+            ("gradient clipping", yes_or_no(self.gradient_clipping)),
+            ("stage3 prefetch bucket size", elements(self.stage3_prefetch_bucket_size)),
+            ("stage3 max live parameters", elements(self.stage3_max_live_parameters)),
+            ("stage3 max reuse distance", elements(self.stage3_max_reuse_distance)),
+            ("stage3 param persistence threshold", elements(self.stage3_param_persistence_threshold)),
         ]
     }
 

@@ -12,7 +12,9 @@ mod training_loop;
 pub use action::{Action, Name};
 pub use optimizers::is_hidden;
 pub(crate) use optimizers::not_simulated;
-pub use ranks::{AfterForward, DeepSpeed, Parallel, Replicated, Reshard, Sharded, TensorParallel, ZeroStage};
+pub use ranks::{
+    AfterForward, DeepSpeed, Gathering, Parallel, Replicated, Reshard, Sharded, TensorParallel, ZeroStage,
+};
 pub use settings::{AddedLoss, Loop, StatePlace, ZeroGrad};
 pub use training_loop::training_loop;
 

@@ -32,11 +32,36 @@ pub struct DeepSpeed {
     pub bucket: i64,
     /// `overlap_comm`: gradients are reduced while others are computed.
     pub overlaps: bool,
+    /// Whether `gradient_clipping` is above 0.
+    pub clips: bool,
+    /// When stage 3 gathers and frees weights.
+    pub gathering: Gathering,
 }
 
 impl DeepSpeed {
     /// `reduce_bucket_size` where the configuration does not have it.
     pub const BUCKET: i64 = 500_000_000;
+    /// Whether gradients are clipped where the configuration does not say: DeepSpeed 0.19 clips them to a norm of 1.
+    pub const CLIPS: bool = true;
+}
+
+/// When ZeRO stage 3 gathers and frees weights. All are numbers of elements.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Gathering {
+    /// `stage3_prefetch_bucket_size`: so many are gathered ahead at a time.
+    pub ahead: i64,
+    /// `stage3_max_live_parameters`: none are gathered ahead beyond so many that are there.
+    pub live: i64,
+    /// `stage3_max_reuse_distance`: a weight that is used again within so many is not freed.
+    pub reuse_distance: i64,
+    /// `stage3_param_persistence_threshold`: weights of at most so many stay gathered from update to update.
+    pub persistent: i64,
+}
+
+impl Default for Gathering {
+    fn default() -> Gathering {
+        Gathering { ahead: 50_000_000, live: 1_000_000_000, reuse_distance: 1_000_000_000, persistent: 100_000 }
+    }
 }
 
 /// A stage of ZeRO: what is split over the ranks.

@@ -1,12 +1,12 @@
-//! What a rank sends in a step, in bytes. Rings are assumed, as NCCL uses them for large messages.
+//! What a rank sends in a step, and what it copies for that, in bytes. Rings are assumed, as NCCL uses them for large messages.
 
 use vramfit_eager::tensor_parallel::{LayerSplit, split_layers};
 use vramfit_graph::bind::{Bound, BoundStep};
+use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Weight;
 
-use super::deepspeed::{PERSISTENCE_THRESHOLD, REUSE_DISTANCE};
 use super::sharding::{in_module_order, sharded_modules};
-use crate::script::{Loop, Parallel, Reshard, Sharded, ZeroStage};
+use crate::script::{DeepSpeed, Loop, Parallel, Reshard, Sharded, ZeroStage};
 
 /// Bytes that a rank sends to others in a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -17,10 +17,13 @@ pub struct Traffic {
     pub reduce_scatter: u64,
     /// By all-reduces: of gradients over replicas, of what split layers return and of their inputs' gradients.
     pub all_reduce: u64,
+    /// Bytes of its own memory that it reads and writes for that: into buckets and gathered buffers, and out of them. With DeepSpeed also what
+    /// its engine does to gradients and master weights beside the optimizer's update.
+    pub local: u64,
 }
 
 impl Traffic {
-    /// All of it.
+    /// All that is sent.
     pub fn total(&self) -> u64 {
         self.all_gather + self.reduce_scatter + self.all_reduce
     }
@@ -32,15 +35,27 @@ impl Traffic {
             Parallel::None => Traffic::default(),
             Parallel::Replicated(replicated) => {
                 let bytes = trained_bytes(bound);
-                Traffic { all_reduce: 2 * sent(bytes, replicated.world) * reductions, ..Traffic::default() }
+                // Gradients are divided on their way into a bucket and copied back, or divided in the bucket that has them.
+                let accesses = if replicated.gradients_are_views { 2 } else { 4 };
+                Traffic {
+                    all_reduce: 2 * sent(bytes, replicated.world) * reductions,
+                    local: accesses * bytes * reductions,
+                    ..Traffic::default()
+                }
             }
             Parallel::DeepSpeed(zero) if zero.stage == ZeroStage::Three => {
-                of_partitioned_weights(bound, zero.world, u64::from(settings.accumulate.max(1)))
+                of_partitioned_weights(bound, zero, u64::from(settings.accumulate.max(1)))
             }
             Parallel::DeepSpeed(zero) => {
                 let bytes = trained_bytes(bound);
-                let all_gather = sent(bytes, zero.world);
-                Traffic { all_gather, all_reduce: 2 * sent(bytes, zero.world) * reductions, ..Traffic::default() }
+                // Each gradient is copied into the bucket, divided, and copied into a message; a rank copies its part out twice.
+                let reduced = 6 * bytes + 4 * bytes / u64::from(zero.world.max(1));
+                Traffic {
+                    all_gather: sent(bytes, zero.world),
+                    all_reduce: 2 * sent(bytes, zero.world) * reductions,
+                    local: reduced * reductions + accessed_by_engine(bound, zero),
+                    ..Traffic::default()
+                }
             }
             Parallel::Tensor(split) => of_split_layers(bound, split.world, u64::from(settings.accumulate.max(1))),
             Parallel::Sharded(sharded) => of_shards(bound, sharded, u64::from(settings.accumulate.max(1)), reductions),
@@ -65,24 +80,47 @@ fn sent(bytes: u64, ranks: u32) -> u64 {
 
 /// A weight of ZeRO stage 3 is gathered in the forward pass, and again in the backward pass if more elements than it looks ahead are used in
 /// between. Small weights are gathered once in a step.
-fn of_partitioned_weights(bound: &Bound<'_>, world: u32, micro_batches: u64) -> Traffic {
-    let mut traffic = Traffic::default();
+fn of_partitioned_weights(bound: &Bound<'_>, settings: &DeepSpeed, micro_batches: u64) -> Traffic {
+    let DeepSpeed { world, gathering, .. } = *settings;
+    let mut traffic = Traffic { local: accessed_by_engine(bound, settings), ..Traffic::default() };
     let mut later = 0;
     for weight in bound.model.parameters.iter().rev() {
         let elements = elements(bound, weight);
-        let sent = sent(elements * bound.tensor(weight.tensor).dtype.bytes(), world);
-        let gathers = match elements <= PERSISTENCE_THRESHOLD as u64 {
+        let bytes = elements * bound.tensor(weight.tensor).dtype.bytes();
+        let sent = sent(bytes, world);
+        let gathers = match elements <= gathering.persistent as u64 {
             true => 1,
-            false if 2 * later >= REUSE_DISTANCE as u64 => 2 * micro_batches,
+            false if 2 * later >= gathering.reuse_distance as u64 => 2 * micro_batches,
             false => micro_batches,
         };
         traffic.all_gather += sent * gathers;
+        // Weights that are gathered together are copied out of their buffer.
+        traffic.local += 2 * bytes * gathers;
         if weight.requires_grad {
             traffic.reduce_scatter += sent * micro_batches;
+            // Into the bucket, into a message, divided there; a rank's part out of it.
+            traffic.local += (6 * bytes + 2 * bytes / u64::from(world.max(1))) * micro_batches;
         }
         later += elements;
     }
     traffic
+}
+
+/// Bytes that DeepSpeed's engine reads and writes of a rank's part in an update, beside the optimizer: gradients are looked through for
+/// overflow, measured in double precision, made one, cast to single precision and clipped; weights are cast back.
+fn accessed_by_engine(bound: &Bound<'_>, settings: &DeepSpeed) -> u64 {
+    const SINGLE: u64 = 4;
+    const DOUBLE: u64 = 8;
+    let trained = bound.model.parameters.iter().filter(|weight| weight.requires_grad);
+    let of = |weight: &Weight| {
+        let dtype = bound.tensor(weight.tensor).dtype;
+        let own = dtype.bytes();
+        let (overflow, cast) = if dtype == Dtype::Float32 { (0, 0) } else { (2 * own, own + SINGLE) };
+        let norm = own + 2 * DOUBLE;
+        let clipped = if settings.clips { 2 * SINGLE } else { 0 };
+        elements(bound, weight) * (overflow + norm + 2 * own + cast + clipped + SINGLE + own)
+    };
+    trained.map(of).sum::<u64>() / u64::from(settings.world.max(1))
 }
 
 /// Each layer that is split by rows adds up what it returns, each that is split by columns the gradient of its input.
@@ -117,6 +155,10 @@ fn of_shards(bound: &Bound<'_>, settings: &Sharded, micro_batches: u64, reductio
                 reduced += elements(bound, weight) * settings.reduce_dtype.unwrap_or(dtype).bytes();
             }
         }
+        let times = if settings.reshard(module == 0) == Reshard::No { 1 } else { 2 };
+        // A rank's part is copied into a message; gathered weights are copied out of it, gradients into another.
+        traffic.local += 2 * (gathered + gathered / u64::from(settings.shards.max(1))) * times * micro_batches;
+        traffic.local += 2 * reduced * reductions;
         let again = match settings.reshard(module == 0) {
             Reshard::No => 0,
             Reshard::Yes => sent(gathered, settings.shards),

@@ -27,6 +27,9 @@ const HELP = {
   "cpu-offload": "把分片的权重、梯度和优化器状态放在主机内存", "gradient-as-bucket-view": "ddp 的 gradient_as_bucket_view：梯度是归约桶的视图", "static-graph": "ddp 的 static_graph：第一步学习计算图，并在末尾归约所有梯度",
   "no-sync": "与 --accumulate 一起时，只在最后一个微批次归约梯度 [默认：ddp 和 zero1 为 true，其他为 false]",
   "reduce-bucket-size": "DeepSpeed 的 reduce_bucket_size，以元素计，例如 5e8", "overlap-comm": "DeepSpeed 的 overlap_comm：在计算的同时归约梯度，第 3 阶段还收集权重 [默认：false；第 3 阶段：true]",
+  "gradient-clipping": "DeepSpeed 的 gradient_clipping 是否大于 0 [默认：true，因为 DeepSpeed 裁剪到范数 1]",
+  "stage3-prefetch-bucket-size": "DeepSpeed 的 stage3_prefetch_bucket_size，以元素计 [默认：5e7]", "stage3-max-live-parameters": "DeepSpeed 的 stage3_max_live_parameters，以元素计 [默认：1e9]",
+  "stage3-max-reuse-distance": "DeepSpeed 的 stage3_max_reuse_distance，以元素计 [默认：1e9]", "stage3-param-persistence-threshold": "DeepSpeed 的 stage3_param_persistence_threshold，以元素计 [默认：1e5]",
   vram: "PyTorch 可以预留的上限，例如 11GiB，代替 GPU 的显存。超出即为显存不足", "alloc-conf": "分配器设置，语法同 PYTORCH_CUDA_ALLOC_CONF",
   torch: "训练所用的 PyTorch，例如 2.8：会说明与测量所用的 2.11 可能有何不同 [默认：捕获模型时的版本]",
 };

@@ -89,6 +89,13 @@ const PHRASES = [
   ["the states of large weights are in managed memory, which the driver moves to the CPU's where the GPU's is full: it does not count as allocated, and steps take longer then", "大权重的状态在托管内存里，GPU 显存不足时驱动会把它移到主机：它不计入已分配，这时每步会变慢"],
   ["the time is that of one machine's CPU and bus, and yours may take several times as long; the CPU needs memory for the weights, their gradients and the optimizer's state", "时间取自一台机器的 CPU 和总线，你的可能慢数倍；主机需要内存存放权重、梯度和优化器状态"],
   ["the time counts what is sent at {link} GB/s within a machine and {network} GB/s between machines, as far as it does not overlap with computing: an estimate", "时间按机器内 {link} GB/s、机器间 {network} GB/s 计算通信，只计与计算不重叠的部分：是估计值"],
+  ["the time counts what is sent at {link} GB/s within a machine and {network} GB/s between machines, as far as it does not overlap with computing: an estimate; {more}", "时间按机器内 {link} GB/s、机器间 {network} GB/s 计算通信，只计与计算不重叠的部分：是估计值；{more}"],
+  ["updates are priced as one machine's CPU and bus took, and yours may take several times as long", "更新的时间取自一台机器的 CPU 和总线，你的可能慢数倍"],
+  ["updates are priced as one machine's CPU and bus took, and yours may take several times as long; {more}", "更新的时间取自一台机器的 CPU 和总线，你的可能慢数倍；{more}"],
+  ["DeepSpeed is another package", "DeepSpeed 是另一个软件包"],
+  ["DeepSpeed is another package, and keeps master weights in fp32", "DeepSpeed 是另一个软件包，并保留 fp32 的主权重"],
+  ["ZeRO stage {stage} of DeepSpeed over {world} GPUs, reduce_bucket_size {bucket}, the optimizer's state on the CPU", "在 {world} 张 GPU 上使用 DeepSpeed 的 ZeRO 第 {stage} 阶段，reduce_bucket_size {bucket}，优化器状态在 CPU 上"],
+  ["ZeRO stage {stage} of DeepSpeed over {world} GPUs, reduce_bucket_size {bucket}", "在 {world} 张 GPU 上使用 DeepSpeed 的 ZeRO 第 {stage} 阶段，reduce_bucket_size {bucket}"],
   // Why a plan's peak is what it is.
   ["the peak is {bytes} in the {phase} pass of {module}: {parts}; next is {second} with {other}", "峰值 {bytes}，在 {module} 的{phase}：{parts}；其次是{second}，{other}"],
   ["the peak is {bytes} in the {phase} pass: {parts}; next is {second} with {other}", "峰值 {bytes}，在{phase}：{parts}；其次是{second}，{other}"],

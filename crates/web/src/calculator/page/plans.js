@@ -161,6 +161,8 @@ function drawPlans() {
 // How the training is spread over GPUs.
 const RANKS = ["parallel", "world", "shard", "reshard-after-forward", "param-dtype", "reduce-dtype", "cpu-offload", "gradient-as-bucket-view", "static-graph", "no-sync", "reduce-bucket-size"];
 
+const ENGINE = ["overlap-comm", "gradient-clipping", "stage3-prefetch-bucket-size", "stage3-max-live-parameters", "stage3-max-reuse-distance", "stage3-param-persistence-threshold"];
+
 // Sets everything as a plan has it. A setting without a flag of `estimate` is in the code alone.
 function usePlan(plan) {
   const { sizes, precision, settings } = { ...plan.settings, settings: plan.settings };
@@ -172,7 +174,7 @@ function usePlan(plan) {
   }
   for (const option of lists.options) {
     const key = option.name.replaceAll("-", "_");
-    if (!(key in settings) || ["gpu", "vram", "size", "lora", "quantize", "loss", "grad", "steps", "mode", "overlap-comm", ...RANKS].includes(option.name)) continue;
+    if (!(key in settings) || ["gpu", "vram", "size", "lora", "quantize", "loss", "grad", "steps", "mode", ...ENGINE, ...RANKS].includes(option.name)) continue;
     const value = settings[key];
     const isDefault = value === null || value === "" || value === false || String(value) === option.default;
     set(option.name, isDefault ? undefined : value);
@@ -184,8 +186,12 @@ function usePlan(plan) {
     set(name, isSpread && !isDefault ? value : undefined);
   }
   if (isSpread) set("world", settings.world);
-  // Its default depends on the stage.
-  set("overlap-comm", settings.parallel.startsWith("deepspeed:") ? String(settings.overlap_comm) : undefined);
+  // Some of their defaults depend on the stage; without DeepSpeed they are false or null.
+  const hasEngine = settings.parallel.startsWith("deepspeed:");
+  for (const name of ENGINE) {
+    const value = settings[name.replaceAll("-", "_")];
+    set(name, hasEngine && value !== null ? String(value) : undefined);
+  }
   const rank = settings.lora.match(/\d+/)?.[0];
   set("lora", settings.lora === "none" ? undefined : (get("lora") ?? rank));
   const scheme = settings.quantize.match(/nf4|int8/)?.[0];

@@ -102,6 +102,9 @@ const NAMES = {
     "param-dtype": ["Compute type of shards", "分片的计算类型"], "reduce-dtype": ["Type of reduced gradients", "梯度归约类型"], "cpu-offload": ["Shards on the CPU", "分片放在 CPU"],
     "gradient-as-bucket-view": ["Gradients as bucket views", "梯度作为桶视图"], "static-graph": ["Static graph", "静态图"], "no-sync": ["Reduce in the last micro-batch", "仅最后一个微批次归约"],
     "reduce-bucket-size": ["DeepSpeed's bucket of gradients", "DeepSpeed 的梯度桶"], "overlap-comm": ["Overlap communication", "通信与计算重叠"],
+    "gradient-clipping": ["DeepSpeed clips gradients", "DeepSpeed 裁剪梯度"], "stage3-prefetch-bucket-size": ["Elements gathered ahead", "提前收集的元素"],
+    "stage3-max-live-parameters": ["Most gathered elements", "最多收集的元素"], "stage3-max-reuse-distance": ["Weights kept for reuse within", "在此距离内重用的权重保留"],
+    "stage3-param-persistence-threshold": ["Weights that stay gathered", "保持收集的权重"],
   },
 };
 

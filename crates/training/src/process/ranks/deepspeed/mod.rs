@@ -25,7 +25,6 @@ use crate::script::{DeepSpeed, OptimizerSetup, StatePlace};
 use partition::Partitions;
 use reduction::Reduction;
 pub(in crate::process) use stage3::{Moved, PartitionedEngine};
-pub(super) use stage3::{PERSISTENCE_THRESHOLD, REUSE_DISTANCE};
 
 /// The engine of a model.
 pub(crate) struct Engine {

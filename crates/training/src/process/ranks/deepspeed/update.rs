@@ -9,7 +9,7 @@ use super::scalars::{check_norm, check_overflow, clip, global_norm};
 use crate::optimizer::Optimizer;
 
 impl Engine {
-    /// `step`: gradients are clipped by default, and copied to the type of the master weights.
+    /// `step`: gradients are measured, clipped by default, and copied to the type of the master weights.
     pub fn update(&self, context: &mut Context, optimizer: &mut Optimizer) {
         context.memory().borrow_mut().set_category(Category::Temporary);
         if self.offloads() {
@@ -33,8 +33,10 @@ impl Engine {
         self.master.gradient.replace(Some(gradient));
         gradients.clear();
         context.memory().borrow_mut().set_category(Category::Temporary);
-        check_norm(context, &norm);
-        clip(context, &norm);
+        if self.settings.clips {
+            check_norm(context, &norm);
+            clip(context, &norm);
+        }
         optimizer.step(context, std::slice::from_ref(&self.master));
         self.master.gradient.take();
         drop(norm);

@@ -9,7 +9,7 @@ use vramfit_graph::dtype::Dtype;
 
 use super::trace::{Trace, Weights};
 use super::weights::{Partitioned, Status, Weight};
-use super::{LIVE_ELEMENTS, PREFETCHED_ELEMENTS, REUSE_DISTANCE};
+use crate::script::{DeepSpeed, Gathering};
 
 /// An all-gather that runs.
 struct Gather {
@@ -24,6 +24,7 @@ pub(super) struct Coordinator {
     world: i64,
     /// Whether all-gathers have a stream of their own.
     overlaps: bool,
+    gathering: Gathering,
     trace: Trace,
     /// By weight: the all-gather that it is on its way with. A buffer is freed with the last of them.
     in_flight: BTreeMap<usize, Rc<Gather>>,
@@ -36,11 +37,12 @@ pub(super) struct Coordinator {
 }
 
 impl Coordinator {
-    pub fn new(partitioned: Partitioned, world: u32, overlaps: bool) -> Coordinator {
+    pub fn new(partitioned: Partitioned, settings: &DeepSpeed) -> Coordinator {
         Coordinator {
             partitioned,
-            world: i64::from(world),
-            overlaps,
+            world: i64::from(settings.world),
+            overlaps: settings.overlaps,
+            gathering: settings.gathering,
             trace: Trace::default(),
             in_flight: BTreeMap::new(),
             available: 0,
@@ -97,7 +99,7 @@ impl Coordinator {
                 self.wait(context, &gather);
             }
         }
-        let room = PREFETCHED_ELEMENTS.min(LIVE_ELEMENTS - self.available);
+        let room = self.gathering.ahead.min(self.gathering.live - self.available);
         let ahead = self.trace.ahead(&self.partitioned, module, room);
         self.gather(context, &ahead);
         self.trace.advance();
@@ -181,7 +183,7 @@ impl Coordinator {
 
     /// `release_sub_module`, after a module's forward or backward pass.
     pub fn release_module(&mut self, module: u32, is_forward: bool) {
-        let mut released = self.trace.released(&self.partitioned, module, REUSE_DISTANCE);
+        let mut released = self.trace.released(&self.partitioned, module, self.gathering.reuse_distance);
         let mut used = self.partitioned.of_module(module).to_vec();
         if !is_forward {
             self.backward.retain(|&open| open != module);

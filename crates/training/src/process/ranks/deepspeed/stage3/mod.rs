@@ -28,14 +28,6 @@ use hooks::Hooks;
 pub(in crate::process) use partitioning::Moved;
 use reduction::Reduction;
 
-/// `stage3_param_persistence_threshold`: weights of so many elements stay gathered from update to update.
-pub(in crate::process::ranks) const PERSISTENCE_THRESHOLD: i64 = 100_000;
-/// `stage3_prefetch_bucket_size`: so many elements are gathered ahead at a time.
-const PREFETCHED_ELEMENTS: i64 = 50_000_000;
-/// `stage3_max_live_parameters`.
-const LIVE_ELEMENTS: i64 = 1_000_000_000;
-/// `stage3_max_reuse_distance`.
-pub(in crate::process::ranks) const REUSE_DISTANCE: i64 = 1_000_000_000;
 /// `sub_group_size`: so many elements of master weights are updated at a time.
 const SUB_GROUP_ELEMENTS: i64 = 1_000_000_000;
 

@@ -71,8 +71,8 @@ impl PartitionedEngine {
         for weight in weights.iter().filter(|weight| weight.is_trained) {
             drop(context.storage(weight.bytes(weight.part * i64::from(settings.world))));
         }
-        let coordinator = Coordinator::new(Partitioned::new(bound, weights), settings.world, settings.overlaps);
-        let coordinator = Rc::new(RefCell::new(coordinator));
+        let partitioned = Partitioned::new(bound, weights, settings.gathering.persistent);
+        let coordinator = Rc::new(RefCell::new(Coordinator::new(partitioned, &settings)));
         let hooks = Rc::new(Hooks::new(bound, &coordinator));
         let (reduction, norm, updates) = Default::default();
         let engine = PartitionedEngine {

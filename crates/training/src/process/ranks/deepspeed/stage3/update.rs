@@ -71,7 +71,9 @@ impl PartitionedEngine {
             };
             master.gradient.replace(Some(gradient));
             context.memory().borrow_mut().set_category(Category::Temporary);
-            clip(context, &norm);
+            if self.settings.clips {
+                clip(context, &norm);
+            }
             optimizer.step(context, &self.masters);
             master.gradient.take();
         }

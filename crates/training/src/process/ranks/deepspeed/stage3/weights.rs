@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, HashMap};
 use vramfit_eager::autograd::Tensor;
 use vramfit_graph::bind::{Bound, BoundStep};
 
-use super::PERSISTENCE_THRESHOLD;
 use super::trace::Weights;
 use crate::optimizer::Parameter;
 
@@ -70,13 +69,15 @@ pub(super) fn part_of(elements: i64, world: u32) -> i64 {
 /// The weights, and which of them each module has itself.
 pub(super) struct Partitioned {
     pub weights: Vec<Weight>,
+    /// Weights of at most so many elements stay gathered from update to update.
+    persistent: i64,
     own: HashMap<u32, Vec<usize>>,
     /// By module: weights that it uses of modules that are not called, until its first call has found them.
     external: HashMap<u32, Vec<usize>>,
 }
 
 impl Partitioned {
-    pub fn new(bound: &Bound<'_>, weights: Vec<Weight>) -> Partitioned {
+    pub fn new(bound: &Bound<'_>, weights: Vec<Weight>, persistent: i64) -> Partitioned {
         let mut own: HashMap<u32, Vec<usize>> = HashMap::new();
         let model = bound.model;
         let modules = model.modules.iter().enumerate();
@@ -93,7 +94,7 @@ impl Partitioned {
             }
         }
         let external = external_weights(bound, &own);
-        Partitioned { weights, own, external }
+        Partitioned { weights, persistent, own, external }
     }
 
     /// `register_external_parameter`: the weights that a module uses and does not have, at its first call. They count as its own from
@@ -142,7 +143,7 @@ impl Weights for Partitioned {
     }
 
     fn persists(&self, weight: usize) -> bool {
-        self.elements(weight) <= PERSISTENCE_THRESHOLD
+        self.elements(weight) <= self.persistent
     }
 
     fn is_absent(&self, weight: usize) -> bool {
