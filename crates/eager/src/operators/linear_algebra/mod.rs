@@ -5,6 +5,9 @@ use vramfit_graph::dims::Dims;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
+mod lu;
+mod orthogonal;
+
 use super::call::{Call, Outcome, Unmodelled};
 use super::facts::*;
 use super::function::Function;
@@ -18,6 +21,25 @@ const FAMILY: Facts =
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["aten.linalg_solve_triangular.default"], Facts { memory: Modelled(solve_triangular), ..FAMILY }),
     Operator::new(&["aten.linalg_cholesky.default"], Facts { memory: Modelled(cholesky), ..FAMILY }),
+    Operator::new(&["aten.linalg_solve.default"], Facts { memory: Modelled(lu::solve), ..FAMILY }),
+    Operator::new(
+        &["aten.linalg_inv.default", "aten.inverse.default"],
+        Facts { memory: Modelled(lu::inverse), ..FAMILY },
+    ),
+    Operator::new(&["aten.linalg_inv_ex.default"], Facts { memory: Modelled(lu::inverse_with_codes), ..FAMILY }),
+    Operator::new(
+        &["aten.linalg_det.default", "aten.det.default"],
+        Facts { memory: Modelled(lu::determinant), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.linalg_slogdet.default", "aten.slogdet.default"],
+        Facts { memory: Modelled(lu::sign_and_logarithm), ..FAMILY },
+    ),
+    Operator::new(&["aten.linalg_qr.default"], Facts { memory: Modelled(orthogonal::qr), ..FAMILY }),
+    Operator::new(&["aten.linalg_eigh.default"], Facts { memory: Modelled(orthogonal::eigh), ..FAMILY }),
+    Operator::new(&["aten.linalg_svd.default"], Facts { memory: Modelled(orthogonal::svd), ..FAMILY }),
+    Operator::new(&["aten.linalg_svdvals.default"], Facts { memory: Modelled(orthogonal::singular_values), ..FAMILY }),
+    Operator::new(&["aten.linalg_lu_factor.default"], Facts { memory: Modelled(lu::lu_factor), ..FAMILY }),
 ];
 
 /// Batches so small of matrices so large that each is solved by a call of its own.
@@ -51,15 +73,29 @@ fn by_columns(context: &Context, dtype: Dtype, shape: &[i64]) -> Tensor {
 /// `triangular_solve_kernel`: a result stored column by column, and pointers where a batch is solved at once.
 fn solved(context: &mut Context, dtype: Dtype, shape: &[i64], size: i64) -> Tensor {
     let result = by_columns(context, dtype, shape);
-    let batch = batch_of(shape);
     context.use_blas();
-    if !(batch <= MOST_SOLVED_APART && size >= LARGE) && size <= LARGEST_BATCHED {
-        let bytes = POINTER * batch.unsigned_abs();
-        let pointers = (context.scratch(bytes), context.scratch(bytes));
-        drop(pointers.1);
-        drop(pointers.0);
-    }
+    pointers(context, batch_of(shape), size);
     result
+}
+
+/// Pointers to the matrices of a batch that is solved at once.
+fn pointers(context: &Context, batch: i64, size: i64) {
+    if !(batch <= MOST_SOLVED_APART && size >= LARGE) && size <= LARGEST_BATCHED {
+        two_arrays(context, batch);
+    }
+}
+
+/// Pointers to the matrices of two batches.
+fn two_arrays(context: &Context, batch: i64) {
+    let bytes = POINTER * batch.unsigned_abs();
+    let both = (context.scratch(bytes), context.scratch(bytes));
+    drop(both.1);
+    drop(both.0);
+}
+
+/// The workspace of cuSOLVER for a triangular factor of one matrix of so many bytes.
+fn solver_workspace(context: &mut Context, expected: u64, bytes: u64) {
+    context.uncertain_workspace("workspace of cuSOLVER", (0, expected, MOST_BESIDE_MATRIX + bytes));
 }
 
 /// `linalg_solve_triangular(A, B, upper, left, unitriangular)`.
@@ -119,8 +155,7 @@ fn cholesky(context: &mut Context, call: &Call<'_>) -> Outcome {
     let codes = context.empty_contiguous(Dtype::Int32, &shape[..shape.len() - 2]);
     let batch = batch_of(&shape).unsigned_abs();
     if batch == 1 {
-        let upper = MOST_BESIDE_MATRIX + matrix.layout().bytes();
-        context.uncertain_workspace("workspace of cuSOLVER", (0, 512, upper));
+        solver_workspace(context, 512, matrix.layout().bytes());
     } else {
         drop(context.scratch(POINTER * batch));
     }
