@@ -13,6 +13,8 @@ CASES.update({case.name: case for case in parallel.drawn(list(table.CASES.values
 CASES.update({case.name: case for case in parallel.drawn_split(list(CASES.values()), MODELS)})
 CASES.update({case.name: case for case in parallel.drawn_zero(list(table.CASES.values()), MODELS, (1, 2), "drawn-ds", 50, 25)})
 CASES.update({case.name: case for case in parallel.drawn_zero(list(table.CASES.values()), MODELS, (3,), "drawn-ds3", 40, 26)})
+# Not among those that the draws are from.
+CASES.update({case.name: case for case in memory.layouts()})
 
 __all__ = ["ALONE", "CAPPED", "CASES", "Case", "DTYPES", "MODELS", "Model", "Tensor", "loss_function", "make_inputs"]
 

@@ -27,13 +27,13 @@ class Model:
     part: int = 1
     tiny: dict = field(default_factory=dict)  # arguments that make it quick on a CPU
 
-    def build(self, device="cpu", tiny=False):
-        """Random weights of seed 0. `device` may be "meta"."""
+    def build(self, device="cpu", tiny=False, **more):
+        """Random weights of seed 0. `device` may be "meta"; `more` are further arguments."""
         import torch
 
         torch.manual_seed(0)
         with torch.device(device):
-            return self.builder(**{**self.arguments, **(self.tiny if tiny else {})})
+            return self.builder(**{**self.arguments, **(self.tiny if tiny else {}), **more})
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,8 @@ class Case:
     grad: bool = False  # keep the graph in eval mode
     inputs: str = "kept"  # kept, fresh
     offload_activations: str = "none"  # none, pinned, pageable
+    channels_last: bool = False
+    fused_attention: bool = False  # instead of attention that a model of written.py writes out
     checkpoint_save: str = "none"  # none, or some of matmul, attention, convolution with commas between
     chunked_loss: int = 0  # how many chunks; 0 for the model's own loss
     fused_linear_loss: str = "none"  # none, liger

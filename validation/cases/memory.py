@@ -96,5 +96,35 @@ def weights():
     ]
 
 
+def layouts():
+    """Images with channels last, and fused attention: the captures have neither."""
+    both = {"channels_last": True}
+    return [
+        Case("layout-resnet18", "resnet18", 16, optimizer="momentum", **both),
+        Case("layout-resnet18-amp", "resnet18", 16, amp="bf16", **both),
+        Case("layout-resnet18-fp16", "resnet18", 12, amp="fp16", optimizer="momentum", **both),
+        Case("layout-resnet50", "resnet50", 16, optimizer="momentum", **both),
+        Case("layout-resnet50-amp", "resnet50", 16, amp="fp16", optimizer="momentum", **both),
+        Case("layout-mobilenet-v2", "mobilenet-v2", 16, **both),
+        Case("layout-mobilenet-v2-amp", "mobilenet-v2", 16, amp="bf16", **both),
+        Case("layout-efficientnet-b0-amp", "efficientnet-b0", 16, amp="bf16", **both),
+        Case("layout-convnext-tiny", "convnext-tiny", 8, **both),
+        Case("layout-convnext-tiny-amp", "convnext-tiny", 8, amp="bf16", **both),
+        Case("layout-densenet121-amp", "densenet121", 8, amp="bf16", **both),
+        Case("layout-unet", "unet", 6, **both),
+        Case("layout-unet-amp", "unet", 6, amp="bf16", **both),
+        Case("layout-unet-bf16", "unet", 6, dtype="bf16", **both),
+        Case("layout-googlenet-amp", "googlenet", 12, amp="bf16", optimizer="momentum", **both),
+        Case("layout-regnet-y-fp16", "regnet-y", 12, amp="fp16", **both),
+        Case("fused-gpt", "written-gpt", 4, 256, fused_attention=True),
+        Case("fused-gpt-amp", "written-gpt", 4, 200, amp="bf16", fused_attention=True),
+        Case("fused-gpt-fp16", "written-gpt", 4, 256, dtype="fp16", fused_attention=True),
+        Case("fused-gpt-checkpoint", "written-gpt", 4, 256, checkpoint="blocks.0,blocks.1,blocks.2", fused_attention=True),
+        Case("fused-encoder", "written-encoder", 4, 256, fused_attention=True),
+        Case("fused-encoder-amp", "written-encoder", 3, 333, amp="bf16", fused_attention=True),
+        Case("fused-encoder-bf16", "written-encoder", 4, 256, dtype="bf16", fused_attention=True),
+    ]
+
+
 def cases():
     return [*offloaded(), *selective(), *losses(), *weights()]

@@ -18,6 +18,7 @@ from cases.written import (
     Translator,
     TutorialLanguageModel,
     VariationalAutoencoder,
+    WrittenGpt,
 )
 
 
@@ -102,6 +103,8 @@ def written():
               labels(BATCH_SEQ, 20), "token_cross_entropy"),
         model("vae", VariationalAutoencoder, {"x": Tensor(image)}, Tensor(image), "variational"),
         model("small-gpt", SmallGpt, {"tokens": labels(BATCH_SEQ, 50304)}, labels(BATCH_SEQ, 50304), "token_cross_entropy", part=1),
+        *(Model(f"written-{name}", WrittenGpt, {"masked": is_masked, "vocabulary": 8000}, {"tokens": labels(BATCH_SEQ, 8000)},
+                labels(BATCH_SEQ, 8000), "token_cross_entropy", 1) for name, is_masked in (("gpt", True), ("encoder", False))),
         model("recommender", Recommender, {"numbers": Tensor(("batch", 13)), "categories": labels(("batch", 6), 50)},
               Tensor(("batch",)), "binary_cross_entropy", part=1),
         model("translator", Translator, {"source": labels(BATCH_SEQ, 8000), "target": labels(("batch", 20), 8000)},

@@ -284,6 +284,48 @@ class GptBlock(nn.Module):
         return x + self.dropout(self.down(functional.gelu(self.up(self.norm2(x)))))
 
 
+class WrittenGpt(SmallGpt):
+    """SmallGpt with attention of products and a softmax. `fused`: as `vramfit plan` tells people to write it instead."""
+
+    def __init__(self, masked=True, fused=False, longest=512, **others):
+        super().__init__(longest=longest, **others)
+        width, heads, dropout = self.norm.normalized_shape[0], self.blocks[0].heads, self.blocks[0].rate
+        made = (WrittenBlock(width, heads, dropout, longest, masked, fused) for _ in self.blocks)
+        self.blocks = nn.ModuleList(made)
+
+
+class WrittenBlock(GptBlock):
+    def __init__(self, width, heads, dropout, longest, masked, fused):
+        super().__init__(width, heads, dropout)
+        self.attention_dropout = nn.Dropout(dropout)
+        self.is_masked, self.is_fused = masked, fused
+        if masked:
+            self.register_buffer("ones", torch.tril(torch.ones(longest, longest)).view(1, 1, longest, longest))
+
+    def forward(self, x):
+        b, t, c = x.size()
+        q, k, v = self.qkv(self.norm1(x)).split(c, dim=2)
+        k = k.view(b, t, self.heads, c // self.heads).transpose(1, 2)
+        q = q.view(b, t, self.heads, c // self.heads).transpose(1, 2)
+        v = v.view(b, t, self.heads, c // self.heads).transpose(1, 2)
+        y = self.fused(q, k, v, t) if self.is_fused else self.written(q, k, v, t)
+        x = x + self.dropout(self.out(y.transpose(1, 2).contiguous().view(b, t, c)))
+        return x + self.dropout(self.down(functional.gelu(self.up(self.norm2(x)))))
+
+    def written(self, q, k, v, t):
+        scores = (q @ k.transpose(-2, -1)) * (1.0 / math.sqrt(k.size(-1)))
+        if self.is_masked:
+            scores = scores.masked_fill(self.ones[:, :, :t, :t] == 0, float("-inf"))
+        scores = functional.softmax(scores, dim=-1)
+        scores = self.attention_dropout(scores)
+        return scores @ v
+
+    def fused(self, q, k, v, t):
+        mask = (self.ones[:, :, :t, :t] == 0).logical_not() if self.is_masked else None
+        rate = self.rate if self.training else 0.0
+        return functional.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=rate)
+
+
 class Recommender(nn.Module):
     """Embeddings of categories beside numbers, products between them, a perceptron: DLRM."""
 

@@ -98,19 +98,23 @@ def small_stats():
 def run(case, model_entry, device, tiny, kind, phase, steps):
     """Builds as the protocol says, then goes through the steps."""
     import deepspeed_rank
+    import torch
     from case_optimizers import make_optimizers
     from deepspeed_rank import is_deepspeed
     from loop import evaluate, loss_of, train
-    from memory_tricks import average, freeze, replace_loss
+    from memory_tricks import average, freeze, replace_loss, with_channels_last
     from settings import apply_checkpointing
     from spread import begin, is_spread, optimizers, spread
 
     from cases import DTYPES, loss_function, make_inputs
 
-    model = model_entry.build("cpu", tiny)
+    model = model_entry.build("cpu", tiny, **({"fused": True} if case.fused_attention else {}))
     if DTYPES[case.dtype] is not None:
         model = model.to(DTYPES[case.dtype])
     inputs, targets = make_inputs(model_entry, case, tiny)
+    if case.channels_last:
+        model = model.to(memory_format=torch.channels_last)
+        inputs = {name: with_channels_last(tensor) for name, tensor in inputs.items()}
     if not is_spread(case):
         model = model.to(device)
     model.train(case.mode == "train")

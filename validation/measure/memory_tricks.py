@@ -26,6 +26,10 @@ def offload(setting):
     return torch.autograd.graph.save_on_cpu(pin_memory=setting == "pinned")
 
 
+def with_channels_last(tensor):
+    return tensor.to(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor
+
+
 def selective(setting):
     """The argument `context_fn` of `checkpoint`: results of these operators are kept, not computed again."""
     if setting == "none":

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 import files
-from pairs import PAIRS
+from pairs import LISTS
 
 CAPTURES = Path(__file__).resolve().parent.parent / "captures"
 
@@ -28,10 +28,11 @@ def ask(binary, command, pair):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--vramfit", default="target/release/vramfit")
+    parser.add_argument("--list", choices=LISTS, default="all")
     parser.add_argument("--out", type=Path, required=True)
     given = parser.parse_args()
     plans = []
-    for pair in PAIRS:
+    for pair in LISTS[given.list]:
         answer, seconds = ask(given.vramfit, "plan", pair)
         start = answer["start"]
         best = {}

@@ -76,3 +76,31 @@ PAIRS = [
     Pair("olmo2", 96, 256, 16),
     Pair("small-gpt", 192, 256, 24),
 ]
+
+# One trick at a time: all other settings must stay.
+SETTINGS = (
+    "zero-grad,outputs,in-place,fused-attention,adapters,optimizer,optimizer-impl,optimizer-state,step-in-backward,parallel,channels-last,"
+    "alloc-conf,checkpoint,checkpoint-save,chunked-loss,offload-activations,accumulate,amp,dtype,batch,seq"
+)
+
+
+def only(*settings):
+    return {"keep": ",".join(name for name in SETTINGS.split(",") if name not in settings)}
+
+
+SINGLE = [
+    Pair("bert-base", 64, 128, 3.2, only("offload-activations")),
+    Pair("resnet50", 192, None, 3.2, {"optimizer": "momentum", **only("offload-activations")}),
+    Pair("gpt2-medium", 12, 512, 13, only("offload-activations")),
+    Pair("vit-b-16", 96, None, 3, only("offload-activations")),
+    Pair("t5-small", 48, 256, 10, only("offload-activations")),
+    Pair("unet", 48, None, 1, only("offload-activations")),
+    Pair("densenet121", 64, None, 0.6, {"amp": "bf16", **only("offload-activations")}),
+    Pair("llama-160m", 8, 512, 4, {"dtype": "bf16", **only("offload-activations")}),
+    Pair("inception-v3", 96, None, 7, {"amp": "bf16", **only("channels-last")}),
+    Pair("resnet50", 128, None, 3.55, {"amp": "bf16", **only("channels-last")}),
+    Pair("squeezenet", 128, None, 1.17, {"amp": "bf16", **only("channels-last")}),
+    Pair("wide-resnet50", 64, None, 2.37, {"amp": "bf16", **only("channels-last")}),
+    Pair("resnet18", 192, None, 1.16, {"amp": "fp16", **only("channels-last")}),
+]
+LISTS = {"all": PAIRS, "single": SINGLE}

@@ -44,6 +44,10 @@ def one(job):
     case = Case("plan", job["model"], batch, seq, dtype=precision(settings))
     model = entry.build("cpu", tiny)
     cpu_inputs, cpu_targets = make_inputs(entry, case, tiny)
+    if settings.get("channels_last"):
+        is_image = {name: tensor.dim() == 4 for name, tensor in cpu_inputs.items()}
+        formats = {True: torch.channels_last, False: torch.preserve_format}
+        cpu_inputs = {name: tensor.to(memory_format=formats[is_image[name]]) for name, tensor in cpu_inputs.items()}
     result = {"name": job["name"], "kind": job["kind"], "batch": batch}
     if device == "cuda":
         torch.cuda.init()

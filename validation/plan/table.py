@@ -17,11 +17,14 @@ def percent(measured, predicted):
     return 100 * (measured / predicted - 1)
 
 
-def page():
-    plans = files.read(HERE / "plans.json.gz")
-    measured = {(row["name"], row["kind"]): row for row in files.read(HERE / "measured.json.gz")}
-    starts = [measured[plan["name"], "start"] for plan in plans]
-    died = sum("died" in row for row in starts)
+HEAD = [
+    "| model | batch | cap, MiB | effect | plan | the printed code | reserved, MiB | allocated off | reserved off |",
+    "| --- | ---: | ---: | --- | --- | --- | ---: | ---: | ---: |",
+]
+
+
+def run_rows(plans, measured):
+    """A row for each printed plan; how many ran, with both peaks to the byte, and the worst error."""
     rows, ran, exact, worst = [], 0, 0, 0.0
     for plan in plans:
         for chosen in plan["plans"]:
@@ -36,6 +39,18 @@ def page():
                 f"| {plan['model']} | {plan['batch']} | {plan['cap'] // MIB} | {chosen['effect']} | {changes} "
                 f"| {'dies' if 'died' in row else 'runs'} | {row['peak_reserved'] // MIB} | {off[0]:+.3f} % | {off[1]:+.3f} % |"
             )
+    return rows, ran, exact, worst
+
+
+def by_kind(name):
+    return {(row["name"], row["kind"]): row for row in files.read(HERE / name)}
+
+
+def page():
+    plans, measured = files.read(HERE / "plans.json.gz"), by_kind("measured.json.gz")
+    starts = [measured[plan["name"], "start"] for plan in plans]
+    died = sum("died" in row for row in starts)
+    rows, ran, exact, worst = run_rows(plans, measured)
     batches, equal, above = [], 0, 0
     for plan in plans:
         last, following = measured.get((plan["name"], "max-batch"), {}), measured[plan["name"], "max-batch-and-one"]
@@ -57,10 +72,10 @@ def page():
         f"of {total} printed plans {ran} run three steps, {exact} of them with both peaks to the byte, the worst {worst:.3f} % off.",
         "The plans of this table were made in three groups and without a margin (`--margin 0`); those below are of the present program.",
         "",
-        "| model | batch | cap, MiB | effect | plan | the printed code | reserved, MiB | allocated off | reserved off |",
-        "| --- | ---: | ---: | --- | --- | --- | ---: | ---: | ---: |",
+        *HEAD,
         *rows,
         "",
+        *single_section(),
         "## The largest batch",
         "",
         f"`vramfit max-batch` under the same caps: that batch and the next one were run, or those that an earlier program named. {equal} of {len(batches)} are equal to the",
@@ -73,6 +88,23 @@ def page():
         *drawn_section(),
     ]
     return "\n".join(lines)
+
+
+def single_section():
+    """One trick at a time."""
+    plans, measured = files.read(HERE / "single-plans.json.gz"), by_kind("single-measured.json.gz")
+    rows, ran, exact, worst = run_rows(plans, measured)
+    died = sum("died" in measured[plan["name"], "start"] for plan in plans)
+    return [
+        "## One trick alone",
+        "",
+        "Plans in which all other settings had to stay (`make.py --list single`), with the default margin. Where channels are last, the start runs too: the allocator",
+        f"frees cached memory and tries again. {died} of {len(plans)} starts die, {ran} of {len(rows)} plans run, {exact} with both peaks to the byte, the worst {worst:.3f} % off.",
+        "",
+        *HEAD,
+        *rows,
+        "",
+    ]
 
 
 def drawn_section():

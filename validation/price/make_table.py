@@ -13,6 +13,7 @@ import gzip
 import json
 import statistics
 from collections import defaultdict
+from pathlib import Path
 
 HEAD = """# What was timed on an H200, one operator at a time. Made by validation/price/make_table.py; times in microseconds.
 #
@@ -26,6 +27,7 @@ HEAD = """# What was timed on an H200, one operator at a time. Made by validatio
 # optimizer   name, implementation; on the CPU for a step and for each weight; on the GPU for each weight and each byte
 #             (cpu: the last is the CPU's, with the copies from and to the GPU; muon: without its matrix products)
 # copy        pairs of bytes:time of a copy from the host, which Python waits for
+# host        pinned or pageable memory; pairs of bytes:time for a saved tensor to the host, with commas between, and back
 # constant    a name and a time: what the CPU does at a certain place
 """
 WIDE, NARROW = 32000, 1000
@@ -315,6 +317,19 @@ def optimizers(rows, launch, measured):
         yield " ".join(["optimizer", name, implementation, *map(number, (base, each, gpu_each, gpu_byte))])
 
 
+def selective_constants(more):
+    """What a region and a call of it cost more where results are kept."""
+    return {
+        f"selective{each}_{side}": more[side][part]
+        for side in ("forward", "backward")
+        for each, part in (("", "region"), ("_each", "call"))
+    }
+
+
+def measured_apart(name):
+    return json.loads((Path(__file__).parent / name).read_text())
+
+
 def constants(rows, stacks, factors):
     by_name = {row["op"]: row for row in rows if "op" in row}
     forward = lambda name: by_name[name]["forward"]  # noqa: E731
@@ -339,8 +354,16 @@ def constants(rows, stacks, factors):
         "checkpoint_each_forward": more["forward"][0],
         "checkpoint_backward": max(more["backward"][1], 0.0),
         "checkpoint_each_backward": more["backward"][0],
+        **selective_constants(measured_apart("selective.json")["more"]),
     }
     return [f"constant {name} {number(value)}" for name, value in values.items()]
+
+
+def host_copies(rows):
+    for memory in ("pinned", "pageable"):
+        own = [row for row in rows if row["pinned"] == (memory == "pinned")]
+        pairs = [",".join(f"{row['bytes']}:{number(row[side])}" for row in own) for side in ("to_host", "to_gpu")]
+        yield " ".join(["host", memory, *pairs])
 
 
 def main():
@@ -363,6 +386,7 @@ def main():
     lines = [
         *constants(data["dispatch"], stacks, given.factors),
         " ".join(["copy", *copies]),
+        *host_copies(measured_apart("host_copies.json")["rows"]),
         *stacks.lines(),
         *optimizers(data["optimizers"] + data.get("newer_optimizers", []), launch, data["products"]),
         *products(data["products"]),

@@ -85,3 +85,28 @@ def calibration():
         base = Case("base", model, batch, sequence, optimizer="sgd", optimizer_impl="fused")
         found[model] = [base, replace(base, name="amp", amp="bf16")]
     return found
+
+
+def tricks():
+    """What autograd saves elsewhere, in parts or not at all."""
+    found = {}
+    for model in ("resnet50", "convnext-tiny", "bert-base", "unet", "llama-160m", "vit-b-16", "distilbert-base", "gpt2-medium"):
+        batch, sequence, checkpoint = VALIDATION[model]
+        base = Case("base", model, batch, sequence, optimizer="adamw")
+        checkpointed = replace(base, name="checkpoint", checkpoint=checkpoint)
+        rows = [base, replace(base, name="offload", offload_activations="pinned"), checkpointed]
+        rows.append(replace(checkpointed, name="checkpoint-offload", offload_activations="pinned"))
+        kinds = ["convolution"] if sequence is None and model != "vit-b-16" else ["attention", "matmul", "matmul,attention"]
+        rows += [replace(checkpointed, name=f"save-{kind}", checkpoint_save=kind) for kind in kinds]
+        rows.append(replace(base, name="amp", amp="bf16"))
+        rows.append(replace(base, name="amp-offload", amp="bf16", offload_activations="pinned"))
+        rows += [
+            replace(checkpointed, name=f"amp-save-{kind}", amp="bf16", checkpoint_save=kind) for kind in kinds[-1:]
+        ]
+        if model in ("llama-160m", "gpt2-medium"):
+            rows.append(replace(base, name="chunked", chunked_loss=8))
+            rows.append(replace(base, name="liger", fused_linear_loss="liger"))
+            rows.append(replace(base, name="amp-chunked", amp="bf16", chunked_loss=8))
+            rows.append(replace(base, name="amp-liger", amp="bf16", fused_linear_loss="liger"))
+        found[model] = rows
+    return found

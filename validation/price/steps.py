@@ -57,6 +57,7 @@ def one_step(case, model, given, wanted, function, optimizer, scaler, device, ma
     """As validation/measure/loop.py does it."""
     import torch
     from loop import loss_of
+    from memory_tricks import offload
     from settings import autocast
 
     optimizer.zero_grad(set_to_none=True)
@@ -65,7 +66,7 @@ def one_step(case, model, given, wanted, function, optimizer, scaler, device, ma
         if case.inputs == "fresh":
             inputs = {name: tensor.to(device) for name, tensor in given.items()}
             targets = wanted.to(device) if wanted is not None else None
-        with autocast(case.amp, device):
+        with offload(case.offload_activations), autocast(case.amp, device):
             outputs = model(**inputs)
             loss = loss_of(outputs, targets, function)
             if case.accumulate > 1:
@@ -87,6 +88,7 @@ def one_step(case, model, given, wanted, function, optimizer, scaler, device, ma
 
 
 def build(case, device, tiny):
+    from memory_tricks import replace_loss
     from settings import apply_checkpointing
 
     from cases import DTYPES, MODELS
@@ -97,7 +99,8 @@ def build(case, device, tiny):
     except (NotImplementedError, RuntimeError):
         model = entry.build("cpu", tiny)
     model = model.to(DTYPES[case.dtype]).to(device).train()
-    apply_checkpointing(model, case.checkpoint)
+    apply_checkpointing(model, case.checkpoint, case.checkpoint_save)
+    replace_loss(model, case.chunked_loss, case.fused_linear_loss)
     return model
 
 
@@ -109,7 +112,7 @@ def prepare(case, device, tiny, built):
     from cases import MODELS, loss_function, make_inputs
 
     entry = MODELS[case.model]
-    key = (case.model, case.dtype, case.checkpoint)
+    key = (case.model, case.dtype, case.checkpoint, case.checkpoint_save, case.chunked_loss, case.fused_linear_loss)
     if key not in built:
         built[key] = build(case, device, tiny)
     model = built[key]

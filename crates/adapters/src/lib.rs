@@ -1,10 +1,11 @@
-//! A model as fine-tuning on small GPUs changes it: its weights frozen, low-rank adapters of peft beside its linear layers,
-//! their weights quantised by bitsandbytes.
+//! A model as other code would run it.
 //!
-//! [`fine_tuned`] makes another model from a captured one, call by call what peft 0.21 and bitsandbytes 0.50 run. Captures of
-//! real adapted models are compared with it.
+//! [`fine_tuned`] makes another model from a captured one as fine-tuning on small GPUs changes it: its weights frozen, low-rank adapters of
+//! peft beside its linear layers, their weights quantised by bitsandbytes; call by call what peft 0.21 and bitsandbytes 0.50 run. Captures of
+//! real adapted models are compared with it. [`with_fused_attention`] replaces attention that a model writes itself.
 
 mod adapter;
+mod fused_attention;
 mod layers;
 mod numbering;
 mod quantized;
@@ -15,6 +16,7 @@ mod writer;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{FineTuned, Model, Precision};
 
+pub use fused_attention::{AttentionPlace, FusedAttention, PlaceMask, with_fused_attention};
 pub use targets::Targets;
 
 /// How a model is fine-tuned.
@@ -47,7 +49,7 @@ impl FineTuning {
             Quantize::Nf4 { compute } => format!("nf4, computing in {}", compute.short_name()),
             Quantize::Int8 => "int8".to_owned(),
         });
-        FineTuned { lora: lora.unwrap_or_default(), quantize: quantize.unwrap_or_default() }
+        FineTuned { lora: lora.unwrap_or_default(), quantize: quantize.unwrap_or_default(), has_fused_attention: false }
     }
 }
 
@@ -99,6 +101,11 @@ pub enum Refusal {
         /// The class of the model.
         class: String,
     },
+    /// There is no attention to replace.
+    #[error(
+        "--fused-attention: found no attention that the model computes by products of matrices and a softmax over their last dimension"
+    )]
+    NoWrittenAttention,
     /// There is nothing to adapt or to quantise.
     #[error("{flag}: {class} has no linear layers that could be {what}")]
     NoLinearLayers {
@@ -144,6 +151,7 @@ pub fn fine_tuned(model: &Model, how: &FineTuning) -> Result<Model, Refusal> {
         // Under autocast a quantised layer returns the type of its input: what follows was captured in another.
         made.model.variants.retain(|variant| !matches!(variant.precision, Precision::Autocast(_)));
     }
-    made.model.fine_tuning = how.in_words();
+    made.model.fine_tuning =
+        FineTuned { has_fused_attention: made.model.fine_tuning.has_fused_attention, ..how.in_words() };
     Ok(made.model)
 }

@@ -5,6 +5,7 @@
 //! backward. Every request is written to a journal ([`memory`]) for an allocator to answer.
 
 pub mod autograd;
+pub mod channels_last;
 pub mod flops;
 pub mod forward;
 pub mod kernels;

@@ -2,12 +2,13 @@
 
 use std::error::Error;
 
-use vramfit_adapters::{FineTuning, Lora, Quantize, Refusal, Targets, fine_tuned};
+use vramfit_adapters::{FineTuning, Lora, Quantize, Refusal, Targets, fine_tuned, with_fused_attention};
 use vramfit_eager::reach::check_reach;
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
+use vramfit_training::Loop;
 
 use crate::arguments::{FineTuningFlags, ModeKind, ModelAt, ModelDtype, QuantizeScheme, RunSettings};
 use crate::built_in::load_for;
@@ -23,8 +24,8 @@ impl RunSettings {
     /// Binds the loaded `model` to the sizes, precision and mode of the flags.
     pub fn bind<'a>(&self, model: &'a Model) -> Result<Bound<'a>, Failure> {
         let mut bound = self.at.bind_computing(model, self.ranks.param_dtype)?;
-        let parallel = parallel(self)?;
-        parallel.resize(&mut bound).map_err(|error| Failure::at(&self.at.model, error))?;
+        let layout = Loop { parallel: parallel(self)?, has_channels_last: self.channels_last, ..Loop::default() };
+        layout.lay_out(&mut bound).map_err(|error| Failure::at(&self.at.model, error))?;
         Ok(bound)
     }
 
@@ -38,7 +39,7 @@ impl RunSettings {
         let FineTuningFlags { lora, lora_targets, lora_dropout, quantize, quantize_compute } = &self.at.fine_tuning;
         let is_fine_tuned =
             lora.is_some() || lora_dropout.is_some() || quantize.is_some() || quantize_compute.is_some();
-        is_fine_tuned || !lora_targets.is_empty() || self.torch.is_some()
+        is_fine_tuned || !lora_targets.is_empty() || self.at.fused_attention || self.torch.is_some()
     }
 
     /// The loaded model as one of the PyTorch that `--torch` names.
@@ -100,6 +101,12 @@ impl ModelAt {
     /// The model, changed as the flags of fine-tuning say.
     pub fn fine_tuned(&self, model: Model) -> Result<Model, Failure> {
         let how = self.fine_tuning.read()?;
+        let model = match self.fused_attention {
+            false => model,
+            true => {
+                with_fused_attention(&model).ok_or_else(|| Failure::at(&self.model, Refusal::NoWrittenAttention))?.model
+            }
+        };
         if !how.is_any() {
             return Ok(model);
         }

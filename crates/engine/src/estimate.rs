@@ -136,6 +136,7 @@ pub fn training(options: &RunSettings, model: &Model) -> Result<Loop, Failure> {
         loss: added_loss(options.loss),
         scenario: Scenario::Expected,
         is_cudnn_benchmarked: options.cudnn_benchmark,
+        has_channels_last: options.channels_last,
     })
 }
 

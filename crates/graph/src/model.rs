@@ -179,6 +179,8 @@ pub struct FineTuned {
     pub lora: String,
     /// How its weights are quantised.
     pub quantize: String,
+    /// Whether `scaled_dot_product_attention` is in place of attention that the model writes itself.
+    pub has_fused_attention: bool,
 }
 
 impl Model {

@@ -2,10 +2,10 @@
 
 use thiserror::Error;
 use vramfit_eager::forward::UnknownModule;
-use vramfit_eager::tensor_parallel::SplitError;
 use vramfit_graph::bind::BindError;
 use vramfit_graph::select::{VariantError, VariantFlags};
 use vramfit_training::answer::BeyondAddresses;
+use vramfit_training::script::LayoutError;
 
 /// Why a setup cannot be simulated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
@@ -19,9 +19,9 @@ pub enum SetupError {
     /// The model has no such module to checkpoint.
     #[error(transparent)]
     Checkpoint(#[from] UnknownModule),
-    /// The model's layers cannot be split over GPUs.
+    /// The model's layers cannot be split over GPUs, or its channels cannot be last.
     #[error(transparent)]
-    Split(#[from] SplitError),
+    Layout(#[from] LayoutError),
     /// The setup needs more than a GPU's address space.
     #[error(transparent)]
     BeyondAddresses(#[from] BeyondAddresses),

@@ -1,8 +1,13 @@
 //! The model in the forms that plans may train it in.
 
-use vramfit_adapters::{FineTuning, Lora, Quantize, Refusal, Targets, fine_tuned, output_layer};
+use vramfit_adapters::{
+    AttentionPlace, FineTuning, FusedAttention, Lora, Quantize, Refusal, Targets, fine_tuned, output_layer,
+    with_fused_attention,
+};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Model;
+
+use crate::tricks::in_place;
 
 /// What is trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -24,11 +29,20 @@ pub struct OtherForms {
     how: FineTuning,
     output: Option<String>,
     why_not: Option<String>,
+    fused: Option<FusedAttention>,
+    fused_in_place: Option<Model>,
 }
 
 impl OtherForms {
     /// The forms of `model`, which the flags have made of `plain`. `lora` are the adapters that it has by them.
     pub fn of(plain: &Model, model: &Model, lora: Option<&Lora>, has_bfloat16: bool) -> OtherForms {
+        let fused = with_fused_attention(model);
+        let fused_in_place = fused.as_ref().and_then(|fused| in_place::rewrite(&fused.model));
+        OtherForms { fused, fused_in_place, ..OtherForms::adapted(plain, model, lora, has_bfloat16) }
+    }
+
+    /// Those with adapters.
+    fn adapted(plain: &Model, model: &Model, lora: Option<&Lora>, has_bfloat16: bool) -> OtherForms {
         if model.fine_tuning.lora.is_empty() && !model.fine_tuning.quantize.is_empty() {
             // Quantised without adapters: nothing would be trained beside them.
             return OtherForms::default();
@@ -52,7 +66,7 @@ impl OtherForms {
                         qlora: fine_tuned(plain, &quantized).ok(),
                         how: quantized,
                         output: output_layer(plain).map(str::to_owned),
-                        why_not: None,
+                        ..OtherForms::default()
                     };
                 }
                 Err(refusal @ Refusal::NoDefaultTargets { .. }) => why_not = Some(refusal.to_string()),
@@ -84,6 +98,18 @@ impl<'m> Forms<'m> {
             Adapters::Lora => self.0?.lora.as_ref(),
             Adapters::Qlora => self.0?.qlora.as_ref(),
         }
+    }
+
+    /// The model with fused attention, and activations in place if asked for and possible.
+    pub fn fused(&self, is_in_place: bool) -> Option<&'m Model> {
+        let forms = self.0?;
+        let plain = || forms.fused.as_ref().map(|fused| &fused.model);
+        forms.fused_in_place.as_ref().filter(|_| is_in_place).or_else(plain)
+    }
+
+    /// Where the model writes attention itself.
+    pub fn attention_places(&self) -> &'m [AttentionPlace] {
+        self.0.and_then(|forms| forms.fused.as_ref()).map_or(&[], |fused| &fused.places)
     }
 
     /// The adapters.

@@ -19,6 +19,8 @@ pub struct Setup {
     pub alloc_conf: AllocConf,
     /// Whether activation modules write into their input where that is legal.
     pub is_in_place: bool,
+    /// Whether attention that the model writes itself is replaced.
+    pub has_fused_attention: bool,
     /// Whether adapters are trained instead of the model.
     pub adapters: Adapters,
 }
@@ -32,6 +34,7 @@ impl Setup {
             training,
             alloc_conf: AllocConf::default(),
             is_in_place: false,
+            has_fused_attention: false,
             adapters: Adapters::AsGiven,
         }
     }
@@ -39,14 +42,16 @@ impl Setup {
     /// Whether both run the same operators on the same sizes, checkpoints included: their step times then differ by their
     /// loops only.
     pub(crate) fn has_same_graph(&self, other: &Setup) -> bool {
-        let Setup { sizes, variant, training, alloc_conf: _, is_in_place, adapters } = self;
+        let Setup { sizes, variant, training, alloc_conf: _, is_in_place, has_fused_attention, adapters } = self;
         *sizes == other.sizes
             && *variant == other.variant
             && training.checkpoint == other.training.checkpoint
             && training.kept_results == other.training.kept_results
             && training.loss_head == other.training.loss_head
             && training.offload == other.training.offload
+            && training.has_channels_last == other.training.has_channels_last
             && *is_in_place == other.is_in_place
+            && *has_fused_attention == other.has_fused_attention
             && *adapters == other.adapters
     }
 }

@@ -14,6 +14,7 @@ mod compute;
 mod cost_model;
 mod curve;
 mod grid;
+mod host_copies;
 mod operator;
 mod optimizer;
 mod points;

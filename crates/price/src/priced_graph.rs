@@ -1,11 +1,12 @@
 //! A bound graph with the cost of each call.
 
-use vramfit_eager::autograd::ResultKind;
+use vramfit_eager::autograd::{HostMemory, ResultKind, Visits};
 use vramfit_eager::operators::{Keeps, Work, facts};
 use vramfit_graph::bind::{Bound, BoundStep};
 use vramfit_graph::model::{Mode, TensorId};
 
 use crate::call::{CallCost, CallPricer};
+use crate::host_copies::HostCopies;
 use crate::operator::PricedOperator;
 use crate::optimizer::{Weights, passing};
 use crate::queues::Cost;
@@ -25,6 +26,8 @@ pub(crate) struct PricedCall {
     pub cost: CallCost,
     /// The cost of adding its weights' gradients to those of an earlier micro-batch.
     pub accumulation: Cost,
+    /// The copies of what it saves to the host and back.
+    pub host_copies: HostCopies,
 }
 
 /// A bound graph with the cost of each call.
@@ -93,7 +96,8 @@ impl PricedGraph {
             let keeps = if is_differentiated { operator.facts.keeps } else { Keeps::Nothing };
             let synchronizes = operator.facts.time.work == Work::Wait;
             let kept_as = operator.facts.time.work.kept_as();
-            calls.push(PricedCall { step, keeps, kept_as, synchronizes, cost, accumulation });
+            let host_copies = HostCopies::default();
+            calls.push(PricedCall { step, keeps, kept_as, synchronizes, cost, accumulation, host_copies });
         }
         let inputs = bound.model.inputs.iter().chain(&bound.model.targets);
         let assumed = bound.model.operators.iter().zip(is_assumed).filter(|(_, is_assumed)| *is_assumed);
@@ -107,6 +111,17 @@ impl PricedGraph {
             assumed: assumed.map(|(operator, _)| operator.name.clone()).collect(),
             cpu_factors,
         }
+    }
+
+    /// The same graph where calls copy what they save to the host, as `visits` of a pass say. The times are those of the machine on which
+    /// copies were measured: buses differ.
+    #[must_use]
+    pub fn with_saved_on_host(&self, visits: &Visits, memory: HostMemory) -> PricedGraph {
+        let mut graph = self.clone();
+        for call in &mut graph.calls {
+            call.host_copies = HostCopies::of(visits.on_host(call.step), memory);
+        }
+        graph
     }
 
     /// The operators without measurements. Each is priced as an addition of as many elements.

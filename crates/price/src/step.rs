@@ -169,6 +169,10 @@ impl PricedGraph {
                 queues.synchronize();
             }
             queues.launch(call.cost.forward);
+            if call.host_copies.are_any() {
+                queues.synchronize();
+                queues.launch(Cost { cpu: call.host_copies.to_host, gpu: 0.0 });
+            }
         }
         queues
     }
@@ -191,6 +195,12 @@ impl PricedGraph {
                     queues.launch(Cost { cpu, gpu: if is_kept { 0.0 } else { gpu } });
                 }
             }
+            if call.host_copies.are_any() {
+                if call.host_copies.waits {
+                    queues.synchronize();
+                }
+                queues.launch(call.host_copies.to_gpu);
+            }
             queues.launch(call.cost.backward);
             if accumulates {
                 queues.launch(call.accumulation);
@@ -203,6 +213,11 @@ impl PricedGraph {
         let constant = |name: &str| TABLES.constant(name);
         let (each_forward, each_backward) = (constant("checkpoint_each_forward"), constant("checkpoint_each_backward"));
         let (base_forward, base_backward) = (constant("checkpoint_forward"), constant("checkpoint_backward"));
+        // Where results are kept, every operator is dispatched through Python.
+        let dispatched = |region: &Region, calls: usize, pass: &str| match region.keeps {
+            KeptResults::NONE => 0.0,
+            _ => constant(&format!("selective_{pass}")) + constant(&format!("selective_each_{pass}")) * calls as f64,
+        };
         let calls = |region: &Region| {
             let first = self.calls.partition_point(|call| call.step < region.first);
             let end = self.calls.partition_point(|call| call.step <= region.last);
@@ -221,8 +236,12 @@ impl PricedGraph {
                 first,
                 end,
                 recomputed_end: first + recomputed,
-                forward: times * (base_forward + each_forward * kept) + (times - 1.0) * forward,
-                backward: times * (base_backward + each_backward * kept) + (times - 1.0) * (again + backward),
+                forward: times * (base_forward + each_forward * kept)
+                    + (times - 1.0) * forward
+                    + dispatched(region, inside.len(), "forward"),
+                backward: times * (base_backward + each_backward * kept)
+                    + (times - 1.0) * (again + backward)
+                    + dispatched(region, recomputed, "backward"),
                 keeps: region.keeps,
             }
         };

@@ -58,6 +58,8 @@ pub(crate) struct Tables {
     constants: HashMap<String, f64>,
     /// Microseconds of a copy from the host by bytes.
     pub copy: Curve,
+    /// Microseconds of a saved tensor by bytes: to pinned memory and back, and to pageable memory and back.
+    pub host: [[Curve; 2]; 2],
 }
 
 impl Tables {
@@ -107,6 +109,11 @@ impl Tables {
                 self.optimizers.insert(((*kind).to_owned(), (*implementation).to_owned()), cost);
             }
             ["copy", pairs @ ..] => self.copy = curve(pairs)?,
+            ["host", memory, to_host, to_gpu] => {
+                let memory = ["pinned", "pageable"].iter().position(|known| known == memory)?;
+                let pairs = |words: &str| curve(&words.split(',').collect::<Vec<_>>());
+                self.host[memory] = [pairs(to_host)?, pairs(to_gpu)?];
+            }
             ["constant", name, value] => {
                 self.constants.insert((*name).to_owned(), value.parse().ok()?);
             }

@@ -40,6 +40,8 @@ pub struct SettingsReport {
     lora: String,
     /// How the weights of linear layers were quantised.
     quantize: String,
+    /// Whether `scaled_dot_product_attention` is in place of attention that the model writes itself.
+    fused_attention: bool,
     /// Training or evaluation.
     mode: ModeName,
     /// Whether autograd keeps the graph.
@@ -80,6 +82,8 @@ pub struct SettingsReport {
     set_to_none: bool,
     /// `torch.backends.cudnn.benchmark`.
     cudnn_benchmark: bool,
+    /// Whether images and the weights they meet have their channels last in memory.
+    channels_last: bool,
     /// Whether inputs stay on the GPU.
     inputs: InputsName,
     /// How long the script holds the model's outputs and the loss.
@@ -107,6 +111,7 @@ impl SettingsReport {
             precision: bound.variant.precision.to_string(),
             lora: or_none(&bound.model.fine_tuning.lora),
             quantize: or_none(&bound.model.fine_tuning.quantize),
+            fused_attention: bound.model.fine_tuning.has_fused_attention,
             mode: if bound.variant.mode == Mode::Train { ModeName::Train } else { ModeName::Eval },
             grad: bound.variant.has_grad,
             optimizer: training.optimizer.kind.name(),
@@ -136,6 +141,7 @@ impl SettingsReport {
             },
             set_to_none: training.sets_to_none,
             cudnn_benchmark: training.is_cudnn_benchmarked,
+            channels_last: training.has_channels_last,
             inputs: match (training.has_fresh_inputs, training.holds_whole_batch) {
                 (true, _) => InputsName::Fresh,
                 (false, true) => InputsName::Whole,
@@ -192,6 +198,7 @@ impl AnswerSettings for SettingsReport {
             ("precision", self.precision.clone()),
             ("lora", self.lora.clone()),
             ("quantize", self.quantize.clone()),
+            ("fused attention", yes_or_no(self.fused_attention)),
             ("mode", self.mode.name().to_owned()),
             ("grad", yes_or_no(self.grad)),
             ("optimizer", self.optimizer.to_owned()),
@@ -212,6 +219,7 @@ impl AnswerSettings for SettingsReport {
             ("zero grad", self.zero_grad.name().to_owned()),
             ("set to none", yes_or_no(self.set_to_none)),
             ("cudnn benchmark", yes_or_no(self.cudnn_benchmark)),
+            ("channels last", yes_or_no(self.channels_last)),
             ("inputs", self.inputs.name().to_owned()),
             ("outputs", self.outputs.name().to_owned()),
             ("loss", self.loss.name().to_owned()),
@@ -281,6 +289,7 @@ mod tests {
             precision: "as built".to_owned(),
             lora: "none".to_owned(),
             quantize: "none".to_owned(),
+            fused_attention: false,
             mode: ModeName::Train,
             grad: true,
             optimizer: "adamw",
@@ -301,6 +310,7 @@ mod tests {
             zero_grad: ZeroGradName::BeforeForward,
             set_to_none: true,
             cudnn_benchmark: false,
+            channels_last: false,
             inputs: InputsName::Kept,
             outputs: OutputsName::Held,
             loss: LossName::CrossEntropy,

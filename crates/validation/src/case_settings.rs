@@ -91,6 +91,7 @@ fn options(model: &Model, settings: &CaseSettings) -> Result<Loop> {
         has_fresh_inputs: settings.inputs == "fresh",
         checkpoint: checkpoint(&settings.checkpoint),
         kept_results: kept_results(&settings.checkpoint_save)?,
+        has_channels_last: settings.channels_last,
         offload: match settings.offload_activations.as_str() {
             "pinned" => Some(HostMemory::Pinned),
             "pageable" => Some(HostMemory::Pageable),

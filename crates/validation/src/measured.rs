@@ -115,6 +115,12 @@ pub struct CaseSettings {
     /// `--offload-activations`.
     #[serde(default)]
     pub offload_activations: String,
+    /// `--channels-last`.
+    #[serde(default)]
+    pub channels_last: bool,
+    /// `--fused-attention`.
+    #[serde(default)]
+    pub fused_attention: bool,
     /// `--checkpoint-save`.
     #[serde(default)]
     pub checkpoint_save: String,

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use vramfit_adapters::with_fused_attention;
 use vramfit_allocator::{Settings, SimulatedDriver};
 use vramfit_eager::machine::H200;
 use vramfit_graph::bind::{Bound, bind};
@@ -63,9 +64,13 @@ pub fn with_bound<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Loop) -> T) -> 
 /// There is no such file, or it cannot be used with these settings.
 pub fn with_bound_from<T>(path: &Path, case: &Case, look: impl FnOnce(&Bound<'_>, &Loop) -> T) -> Result<T> {
     let model = read_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let model = match case.settings.fused_attention {
+        false => model,
+        true => with_fused_attention(&model).ok_or_else(|| format!("{}: no attention to fuse", case.model))?.model,
+    };
     let (sizes, flags, options) = choices(&model, &case.settings)?;
     let variant = select_variant(&model, flags).map_err(|error| error.to_string())?;
     let mut bound = bind(&model, variant, &sizes).map_err(|error| error.to_string())?;
-    options.parallel.resize(&mut bound).map_err(|error| error.to_string())?;
+    options.lay_out(&mut bound).map_err(|error| error.to_string())?;
     Ok(look(&bound, &options))
 }

@@ -10,7 +10,7 @@ import torch
 
 from ..errors import PlanError
 from ..devices import is_on_gpu
-from .batches import Micro, first_size, micro_batches, moved
+from .batches import Micro, first_size, micro_batches, moved, with_channels_last
 from .tricks import TRICKS
 from .tricks.updates import is_changed
 from .undoing import Undo
@@ -39,6 +39,7 @@ class Applied:
         self.forward_contexts: List[Callable[[torch.device], ContextManager[Any]]] = []
         self.make_scaler: Optional[Callable[[torch.device], Any]] = None
         self.input_dtype: Optional[torch.dtype] = None
+        self.has_channels_last = False
         self._loss = loss
         self._scaler: Optional[Any] = None
         self._undo: List[Undo] = []
@@ -129,7 +130,11 @@ class Applied:
 
     def _forward(self, micro: Micro) -> None:
         # As in the printed loop, a name is rebound only once its new value exists, and nothing else holds the old one.
-        self._inputs = moved((micro.args, micro.kwargs), self.device, self.input_dtype)
+        inputs = (micro.args, micro.kwargs)
+        if self.has_channels_last:
+            inputs = with_channels_last(inputs)
+        self._inputs = moved(inputs, self.device, self.input_dtype)
+        del inputs
         self._targets = moved(micro.targets, self.device, self.input_dtype)
         with self.autocast():
             self.outputs = self.model(*self._inputs[0], **self._inputs[1])

@@ -25,6 +25,11 @@ def moved(value: Any, device: torch.device, dtype: Optional[torch.dtype]) -> Any
     return changed(value, lambda tensor: tensor.to(device=device, dtype=dtype if tensor.is_floating_point() else None))
 
 
+def with_channels_last(value: Any) -> Any:
+    """Gives images in a structure their channels last."""
+    return changed(value, lambda tensor: tensor.to(memory_format=torch.channels_last) if tensor.dim() == 4 else tensor)
+
+
 def changed(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     """Applies a function to every tensor in a structure."""
     if isinstance(value, torch.Tensor):

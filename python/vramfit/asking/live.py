@@ -20,6 +20,9 @@ def as_applied(model: Any, inputs: Any, settings: Mapping[str, Any]) -> Dict[str
     if found.get("keep") is None:
         # With these, the optimizer is made weight by weight, or for copies of the weights: no live one will do.
         found["keep"] = ["optimizer-state", "step-in-backward"]
+        if is_on_gpu(inputs):
+            # A batch that is on the GPU would be copied there to have its channels last.
+            found["keep"].append("channels-last")
     if found.get("inputs_are") is None:
         found["inputs_are"] = "whole" if is_on_gpu(inputs) else "fresh"
     if found.get("alloc_conf") is None and is_on_gpu(model):

@@ -22,4 +22,4 @@ pub use node::{Backward, Edge, Gradients, Node, OutputHook, Saved};
 pub use offload::{HostMemory, Offload};
 pub use plans::Plans;
 pub use tensor::{LeafGradient, Tensor, TensorBody};
-pub use visits::Visits;
+pub use visits::{HostTraffic, Visits};

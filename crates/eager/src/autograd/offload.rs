@@ -10,6 +10,7 @@ use smallvec::SmallVec;
 use vramfit_graph::layout::Layout;
 
 use super::node::is_input;
+use super::visits::HostTraffic;
 use super::{Saved, Tensor};
 use crate::memory::SharedMemory;
 
@@ -77,6 +78,18 @@ enum HostCopy {
 }
 
 impl HostCopies {
+    /// What was copied.
+    pub(super) fn traffic(&self) -> HostTraffic {
+        let mut traffic = HostTraffic::default();
+        for copy in self.0.iter().flatten() {
+            if let HostCopy::OfGpu(layout) = copy {
+                traffic.tensors += 1;
+                traffic.bytes += layout.bytes();
+            }
+        }
+        traffic
+    }
+
     /// The tensors, copied to the GPU again.
     pub(super) fn unpack(&self, memory: &SharedMemory) -> Saved {
         let unpack = |copy: &Option<HostCopy>| {

@@ -5,6 +5,15 @@ use std::collections::HashSet;
 use super::Tensor;
 use crate::memory::{ADDED_LOSS, Category};
 
+/// Tensors that a call copied from the GPU to the host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct HostTraffic {
+    /// How many.
+    pub tensors: u32,
+    /// Their bytes.
+    pub bytes: u64,
+}
+
 /// What one simulated training step ran, by index of the step in the captured pass.
 #[derive(Clone, Debug, Default)]
 pub struct Visits {
@@ -13,6 +22,7 @@ pub struct Visits {
     unfused: Vec<bool>,
     saved: Vec<u64>,
     saved_by_added_loss: u64,
+    on_host: Vec<HostTraffic>,
     /// The allocations counted so far. Ids, not addresses: recomputation frees storages and makes new ones.
     seen: HashSet<u32>,
 }
@@ -38,6 +48,11 @@ impl Visits {
         self.saved.get(step).copied().unwrap_or(0)
     }
 
+    /// What of the call's saved tensors was copied to the host.
+    pub fn on_host(&self, step: usize) -> HostTraffic {
+        self.on_host.get(step).copied().unwrap_or_default()
+    }
+
     /// Bytes that a loss saved which was added to the model.
     pub fn saved_by_added_loss(&self) -> u64 {
         self.saved_by_added_loss
@@ -46,6 +61,13 @@ impl Visits {
     pub(crate) fn note_call(&mut self, step: u32) {
         if let Some(calls) = slot(&mut self.calls, step) {
             *calls += 1;
+        }
+    }
+
+    pub(crate) fn note_host_copy(&mut self, origin: u32, copied: HostTraffic) {
+        if let Some(known) = slot(&mut self.on_host, origin) {
+            known.tensors += copied.tensors;
+            known.bytes += copied.bytes;
         }
     }
 

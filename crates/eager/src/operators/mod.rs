@@ -53,6 +53,7 @@ mod vision;
 mod weight_norm;
 mod windows;
 
+pub use attention::{WrittenAttention, WrittenMask, find_written_attention};
 pub(crate) use call::layout_of;
 pub use call::{Call, Outcome, Unmodelled};
 pub(crate) use copy::copied_to_host;
@@ -68,4 +69,4 @@ pub(crate) use loss_head::{
 pub use recurrent::is_flattened;
 pub(crate) use slices::{copied_slices, seen_again};
 pub use table::{all, facts, find, named};
-pub(crate) use view::made_leaf;
+pub(crate) use view::{made_leaf, view_strides};

@@ -48,6 +48,9 @@ pub struct ModelAt {
     /// Keep the autograd graph in evaluation.
     #[arg(long, help_heading = MODEL)]
     pub grad: bool,
+    /// Use scaled_dot_product_attention where the model computes attention by products of matrices and a softmax.
+    #[arg(long, help_heading = MODEL)]
+    pub fused_attention: bool,
     /// How it is fine-tuned.
     #[command(flatten)]
     pub fine_tuning: FineTuningFlags,
@@ -108,6 +111,10 @@ pub struct RunSettings {
     /// Set torch.backends.cudnn.benchmark = True: cuDNN tries all plans of a convolution, which widens the range.
     #[arg(long, help_heading = TRAINING)]
     pub cudnn_benchmark: bool,
+    /// Keep the channels of images last in memory, those of the weights too: model.to(memory_format=torch.channels_last)
+    /// before it is moved to the GPU, and the same for the batch.
+    #[arg(long, help_heading = TRAINING)]
+    pub channels_last: bool,
     /// Whether inputs stay on the GPU or are copied there in each step.
     #[arg(long, value_enum, value_name = "HOW", default_value_t = InputLocation::Kept, help_heading = TRAINING)]
     pub inputs: InputLocation,

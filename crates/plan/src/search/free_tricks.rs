@@ -1,4 +1,4 @@
-//! The free tricks and the allocator's settings, combined with each other.
+//! The free tricks, other layouts and the allocator's settings, combined with each other.
 
 use super::by_role::Search;
 use crate::setup::Setup;
@@ -22,7 +22,7 @@ impl FreeTricks {
     /// Combines the alternatives that the tricks propose for the start.
     pub fn new(search: &Search<'_, '_>) -> FreeTricks {
         let mut free = FreeTricks { combinations: vec![Vec::new()], leanest: Vec::new(), bytes_per_weight: 0 };
-        for trick in search.with_role(|role| matches!(role, Role::Free { .. } | Role::Allocator)) {
+        for trick in search.with_role(|role| matches!(role, Role::Free { .. } | Role::Allocator | Role::Layout)) {
             let alternatives = search.alternatives(trick, search.start);
             if let Role::Free { bytes_per_weight } = trick.role() {
                 free.leanest.extend(alternatives.first().map(|first| (trick, first.clone())));

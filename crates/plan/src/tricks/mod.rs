@@ -3,8 +3,10 @@
 mod accumulation;
 mod adapters;
 mod allocator;
+mod channels_last;
 mod checkpoint;
 mod evaluation;
+mod fused_attention;
 mod half_precision;
 pub mod in_place;
 mod kept_results;
@@ -44,12 +46,14 @@ pub const TRICKS: &[&dyn Trick] = &[
     &release_outputs::ReleaseOutputs,
     &loss_item::LossItem,
     &in_place::InPlace,
+    &fused_attention::FusedAttention,
     &adapters::TrainAdapters,
     &optimizer::OtherOptimizer,
     &optimizer_implementation::OptimizerImplementation,
     &spreading::Spreading,
     &optimizer_state::OptimizerState,
     &step_in_backward::StepInBackward,
+    &channels_last::ChannelsLast,
     &allocator::AllocatorSettings,
     &checkpoint::Checkpointing,
     &kept_results::SelectiveCheckpoints,

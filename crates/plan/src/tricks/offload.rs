@@ -1,6 +1,8 @@
 //! Saved tensors on the host: what autograd saves is copied to pinned memory, and back in the backward pass.
 
-use vramfit_eager::autograd::HostMemory;
+use vramfit_eager::autograd::{HostMemory, KeptResults};
+use vramfit_graph::model::Module;
+use vramfit_training::script::Parallel;
 
 use super::role::Role;
 use super::trick::Trick;
@@ -27,11 +29,20 @@ impl Trick for OffloadedActivations {
         "with torch.autograd.graph.save_on_cpu(pin_memory=True): loss = model(…)"
     }
 
-    fn alternatives(&self, _bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
+    fn alternatives(&self, bench: &Workbench<'_>, start: &Setup) -> Result<Vec<Setup>, String> {
         if start.training.offload.is_some() {
             return Err("saved tensors go to the host already".to_owned());
         }
-        Err("the time of its copies was not measured; --offload-activations simulates it".to_owned())
+        if start.training.parallel != Parallel::None {
+            return Err("it was not simulated on several GPUs".to_owned());
+        }
+        if bench.model.modules.iter().any(Module::is_recurrent) {
+            return Err("what recurrent layers save is not simulated on the host".to_owned());
+        }
+        let mut setup = start.clone();
+        setup.training.offload = Some(HostMemory::Pinned);
+        setup.training.kept_results = KeptResults::NONE;
+        Ok(vec![setup])
     }
 
     fn adopt(&self, _bench: &Workbench<'_>, setup: &mut Setup, from: &Setup) {

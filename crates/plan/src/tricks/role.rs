@@ -15,6 +15,8 @@ pub enum Role {
     },
     /// Changes how the allocator serves requests, not the requests. Combined as free tricks are.
     Allocator,
+    /// Another layout of tensors in memory, which may need less or more for workspaces and copies. Combined as free tricks are.
+    Layout,
     /// Computes the same step in smaller parts.
     SplitsBatch,
     /// Keeps fewer tensors for the backward pass and takes more time for it. The search tries each alternative with
@@ -43,7 +45,9 @@ impl Role {
     /// What a trick of this role risks on most models.
     pub fn risk(self) -> Risk {
         match self {
-            Role::Free { .. } | Role::Allocator | Role::SplitsBatch | Role::SavedTensors { .. } => Risk::None,
+            Role::Free { .. } | Role::Allocator | Role::Layout | Role::SplitsBatch | Role::SavedTensors { .. } => {
+                Risk::None
+            }
             Role::Precision { casts_weights: false } => Risk::MixedPrecision,
             Role::Precision { casts_weights: true } => Risk::SmallerDtype,
             Role::WeightState => Risk::WeightState,

@@ -34,8 +34,8 @@ impl<'m> Workbench<'m> {
         let BoundKey { variant, form, .. } = self.key(setup)?;
         let bound = bind(self.in_form(form), variant, &setup.sizes);
         let mut bound = bound.map_err(|error| self.record_unbound(setup, error.into()))?;
-        let resized = setup.training.parallel.resize(&mut bound);
-        resized.map_err(|error| self.record_unbound(setup, error.into()))?;
+        let laid_out = setup.training.lay_out(&mut bound);
+        laid_out.map_err(|error| self.record_unbound(setup, error.into()))?;
         Ok(bound)
     }
 
@@ -65,6 +65,7 @@ impl<'m> Workbench<'m> {
 
     pub(super) fn key(&self, setup: &Setup) -> Result<BoundKey, SetupError> {
         let form = match (setup.adapters, setup.is_in_place) {
+            (Adapters::AsGiven, is_in_place) if setup.has_fused_attention => Form::FusedAttention { is_in_place },
             (Adapters::AsGiven, true) if self.in_place.is_some() => Form::InPlace,
             (Adapters::AsGiven, _) => Form::AsGiven,
             (adapters, _) => Form::Adapted(adapters),
@@ -77,13 +78,15 @@ impl<'m> Workbench<'m> {
             Parallel::Tensor(settings) => settings.world,
             _ => 1,
         };
-        Ok(BoundKey { variant, sizes: setup.sizes.as_slice().to_vec(), form, split_over })
+        let has_channels_last = setup.training.has_channels_last;
+        Ok(BoundKey { variant, sizes: setup.sizes.as_slice().to_vec(), form, split_over, has_channels_last })
     }
 
     fn in_form(&self, form: Form) -> &'m Model {
         let found = match form {
             Form::AsGiven => None,
             Form::InPlace => self.in_place,
+            Form::FusedAttention { is_in_place } => self.forms.fused(is_in_place),
             Form::Adapted(adapters) => self.forms.model(adapters),
         };
         found.unwrap_or(self.model)

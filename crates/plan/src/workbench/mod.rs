@@ -9,7 +9,7 @@ mod simulate;
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};
 
-use vramfit_eager::autograd::{KeptResults, Libraries};
+use vramfit_eager::autograd::{HostMemory, KeptResults, Libraries};
 use vramfit_eager::forward::{Choice, LossHead, Region};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::expression::Linear;
@@ -66,12 +66,13 @@ pub struct Workbench<'m> {
 /// Variant, form, and what is computed again. Regions do not depend on sizes.
 type RegionsKey = (usize, Form, Recomputed);
 
-/// What a setup computes again in the backward pass.
+/// What a setup computes again in the backward pass, or copies back for it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 struct Recomputed {
     checkpoint: Choice,
     kept_results: KeptResults,
     loss_head: LossHead,
+    offload: Option<HostMemory>,
 }
 
 impl Recomputed {
@@ -81,6 +82,7 @@ impl Recomputed {
             checkpoint: training.checkpoint.clone(),
             kept_results: training.kept_results,
             loss_head: training.loss_head,
+            offload: training.offload,
         }
     }
 }
@@ -93,6 +95,7 @@ struct BoundKey {
     form: Form,
     /// Over how many ranks its layers are split.
     split_over: u32,
+    has_channels_last: bool,
 }
 
 /// Which form of the model a setup runs.
@@ -100,6 +103,7 @@ struct BoundKey {
 enum Form {
     AsGiven,
     InPlace,
+    FusedAttention { is_in_place: bool },
     Adapted(Adapters),
 }
 

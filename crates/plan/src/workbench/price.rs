@@ -3,6 +3,8 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
+use vramfit_training::visit;
+
 use super::{Recomputed, Workbench};
 use crate::error::SetupError;
 use crate::pricing::Pricing;
@@ -38,6 +40,13 @@ impl<'m> Workbench<'m> {
         let bound = self.try_bind(setup)?;
         let regions_key = (key.variant, key.form, Recomputed::of(setup));
         let graph = self.priced_graphs.try_get(key, || Ok::<_, SetupError>(Arc::new(self.cost_model.price(&bound))))?;
+        let graph = match setup.training.offload {
+            None => graph,
+            Some(memory) => {
+                let visits = visit(&bound, &setup.training, self.machine())?;
+                Arc::new(graph.with_saved_on_host(&visits, memory))
+            }
+        };
         let regions = self.regions.try_get(regions_key, || graph.regions(&bound, &setup.training).map(Into::into))?;
         Ok(Pricing::new(graph, regions, self.cluster.map(|cluster| (cluster, bound))))
     }

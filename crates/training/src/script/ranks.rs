@@ -236,7 +236,7 @@ impl Parallel {
     ///
     /// # Errors
     /// The model cannot be split.
-    pub fn resize(&self, bound: &mut Bound<'_>) -> Result<(), SplitError> {
+    pub(super) fn resize(&self, bound: &mut Bound<'_>) -> Result<(), SplitError> {
         match self {
             Parallel::Tensor(settings) => split(bound, settings.world),
             Parallel::None | Parallel::Replicated(_) | Parallel::Sharded(_) | Parallel::DeepSpeed(_) => Ok(()),

@@ -2,9 +2,13 @@
 
 use std::sync::Arc;
 
+use thiserror::Error;
 use vramfit_cudnn::Scenario;
 use vramfit_eager::autograd::{HostMemory, KeptResults};
+use vramfit_eager::channels_last::{NoChannelsLast, to_channels_last};
 use vramfit_eager::forward::{Choice, LossHead};
+use vramfit_eager::tensor_parallel::SplitError;
+use vramfit_graph::bind::Bound;
 
 use super::Parallel;
 use crate::optimizer::{Groups, Implementation, Kind, Recipe};
@@ -94,6 +98,8 @@ pub struct Loop {
     pub scenario: Scenario,
     /// `torch.backends.cudnn.benchmark`.
     pub is_cudnn_benchmarked: bool,
+    /// Whether images, and the weights that they meet, have their channels last in memory.
+    pub has_channels_last: bool,
     /// How the training is spread over ranks.
     pub parallel: Parallel,
 }
@@ -125,7 +131,32 @@ impl Default for Loop {
             loss: AddedLoss::None,
             scenario: Scenario::Expected,
             is_cudnn_benchmarked: false,
+            has_channels_last: false,
             parallel: Parallel::None,
         }
+    }
+}
+
+/// A model cannot be laid out as the settings say.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum LayoutError {
+    /// Its layers cannot be split.
+    #[error(transparent)]
+    Split(#[from] SplitError),
+    /// Its channels cannot be last.
+    #[error(transparent)]
+    Channels(#[from] NoChannelsLast),
+}
+
+impl Loop {
+    /// Gives the tensors of a model the sizes and strides that they have in this training.
+    ///
+    /// # Errors
+    /// The model cannot be laid out so.
+    pub fn lay_out(&self, bound: &mut Bound<'_>) -> Result<(), LayoutError> {
+        if self.has_channels_last {
+            to_channels_last(bound)?;
+        }
+        Ok(self.parallel.resize(bound)?)
     }
 }

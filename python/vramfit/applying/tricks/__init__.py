@@ -4,6 +4,7 @@ from typing import Tuple
 
 from .adapters import Adapters
 from .allocator import AllocatorSettings
+from .channels_last import ChannelsLast
 from .checkpoint import Checkpointing
 from .in_place import InPlace
 from .mixed_precision import MixedPrecision
@@ -17,6 +18,6 @@ from .updates import Updates
 
 #: All of them, in the order in which they are applied.
 TRICKS: Tuple[LiveTrick, ...] = (
-    Spreading(), Adapters(), AllocatorSettings(), SmallerDtype(), Checkpointing(), ReplacedLoss(), InPlace(), Optimizer(), Updates(), Offload(),
+    Spreading(), Adapters(), AllocatorSettings(), SmallerDtype(), ChannelsLast(), Checkpointing(), ReplacedLoss(), InPlace(), Optimizer(), Updates(), Offload(),
     MixedPrecision(),
 )

@@ -45,6 +45,9 @@ impl Context {
         let (saved, packed) = match self.offload.target().filter(|_| !self.checkpointing.is_on()) {
             Some(to) => {
                 let copies = self.offload.pack(to, early, saved, &self.memory);
+                if let (Some(visits), Some(copies)) = (&mut self.visits, &copies) {
+                    visits.note_host_copy(self.memory.borrow().origin(), copies.traffic());
+                }
                 (Saved::new(), copies.map(|copies| Box::new(Packed::HostCopies(copies))))
             }
             None => self.checkpointing.pack(early, saved, &self.memory),

@@ -14,6 +14,9 @@ mod native;
 mod scaled;
 mod select;
 mod steps;
+mod written;
+
+pub use written::{WrittenAttention, WrittenMask, find_written_attention};
 
 use super::facts::*;
 

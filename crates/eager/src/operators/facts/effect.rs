@@ -7,6 +7,8 @@ pub enum Effect {
     ReadsOnly,
     /// Nothing, and its results are a list of views of the first.
     ListsViews,
+    /// Nothing, and its result is the first in another shape. It fails where that would take a copy.
+    ViewsFirst,
     /// Writes into the first.
     WritesFirst,
     /// Gives the first another shape.

@@ -16,7 +16,8 @@ use crate::autograd::{Backward, Context, Tensor};
 pub(super) use expanded::expanded;
 pub(super) use part::{narrowed, part_of};
 pub(super) use permuted::{permuted_in_graph, transposed};
-pub(super) use reshaped::{reshape_to, reshaped, reshaped_by_view, view_strides};
+pub(crate) use reshaped::view_strides;
+pub(super) use reshaped::{reshape_to, reshaped, reshaped_by_view};
 pub(crate) use same::made_leaf;
 pub(super) use same::{leaf_with, viewed_as_real};
 
@@ -35,7 +36,7 @@ const FAMILY: Facts = Facts {
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.view.default"],
-        Facts { memory: Modelled(reshaped::view), greatest: Greatest::Same, ..FAMILY },
+        Facts { memory: Modelled(reshaped::view), effect: Effect::ViewsFirst, greatest: Greatest::Same, ..FAMILY },
     ),
     Operator::new(&["aten.view.dtype"], Facts { greatest: Greatest::Same, ..FAMILY }),
     Operator::new(
@@ -162,7 +163,10 @@ pub(super) const OPERATORS: &[Operator] = &[
             ..FAMILY
         },
     ),
-    Operator::new(&["aten.view_as.default"], Facts { memory: Modelled(reshaped::captured_view), ..FAMILY }),
+    Operator::new(
+        &["aten.view_as.default"],
+        Facts { memory: Modelled(reshaped::captured_view), effect: Effect::ViewsFirst, ..FAMILY },
+    ),
     Operator::new(
         &["aten.atleast_1d.default", "aten.atleast_2d.default"],
         Facts { memory: Modelled(reshaped::captured_view), time: Time::ASSUMED, ..FAMILY },

@@ -30,7 +30,7 @@ pub(in crate::operators) fn reshaped(context: &mut Context, tensor: &Tensor, sha
 }
 
 /// The strides with which `layout`'s memory can be seen in `shape`, as `at::detail::computeStride` finds them.
-pub(in crate::operators) fn view_strides(layout: &Layout, shape: &[i64]) -> Option<Dims> {
+pub(crate) fn view_strides(layout: &Layout, shape: &[i64]) -> Option<Dims> {
     if layout.elements() == 0 || layout.is_contiguous() {
         return Some(vramfit_graph::layout::contiguous_strides(shape));
     }

@@ -94,7 +94,7 @@ const NAMES = {
   options: {
     size: ["Other sizes", "其他尺寸"], mode: ["Mode", "模式"], grad: ["Keep the graph in evaluation", "评估时保留计算图"], "lora-targets": ["LoRA targets", "LoRA 目标层"], "lora-dropout": ["LoRA dropout", "LoRA dropout"],
     "quantize-compute": ["Compute type of nf4", "nf4 计算类型"], "optimizer-groups": ["Parameter groups", "参数组"], "optimizer-state": ["Where the state is", "优化器状态位置"], "step-in-backward": ["Step in backward", "在反向传播中更新"],
-    "optimizer-impl": ["Implementation", "优化器实现"], "weight-decay": ["Weight decay", "权重衰减"], "clip-grad": ["Clip gradients", "梯度裁剪"], "cudnn-benchmark": ["cudnn.benchmark", "cudnn.benchmark"],
+    "optimizer-impl": ["Implementation", "优化器实现"], "weight-decay": ["Weight decay", "权重衰减"], "clip-grad": ["Clip gradients", "梯度裁剪"], "cudnn-benchmark": ["cudnn.benchmark", "cudnn.benchmark"], "channels-last": ["Channels last", "通道在后"], "fused-attention": ["Fused attention", "融合注意力"],
     inputs: ["Inputs", "输入"], outputs: ["Outputs", "输出"], "checkpoint-save": ["Results that checkpoints keep", "检查点保留的结果"], "offload-activations": ["Offload activations", "激活值卸载"], "chunked-loss": ["Loss in chunks", "分块计算损失"],
     "fused-linear-loss": ["Fused loss", "融合损失"], freeze: ["Frozen weights", "冻结的权重"], ema: ["Moving average of weights", "权重滑动平均"], "zero-grad": ["Where zero_grad is called", "zero_grad 的位置"],
     "set-to-none": ["set_to_none", "set_to_none"], loss: ["Loss", "损失"], steps: ["Steps", "步数"], vram: ["Limit on PyTorch's memory", "PyTorch 显存上限"], "alloc-conf": ["Allocator settings", "分配器设置"], torch: ["PyTorch version", "PyTorch 版本"],
