@@ -78,6 +78,8 @@ class Case:
     static_graph: bool = False
     reduce_bucket_size: int = 500_000_000  # of DeepSpeed, in elements
     overlap_comm: str = "default"  # of DeepSpeed: default, true, false
+    gradient_clipping: str = "default"  # of DeepSpeed: default, true, false
+    stage3: str = ""  # keys of DeepSpeed's stage 3 without that word, such as max_reuse_distance=0, with commas between
     no_sync: str = "default"  # true, false; by default DDP reduces gradients in the last micro-batch, the others in each
 
     def settings(self):

@@ -73,6 +73,12 @@ def deepspeed():
         Case("ds3-llama-checkpoint", "llama-no-cache", 4, 256, dtype="bf16", checkpoint="blocks", parallel="deepspeed:3", world=8, clip_grad=True),
         Case("ds3-llama-1b", "llama-1b", 1, 512, dtype="bf16", parallel="deepspeed:3", world=8, reduce_bucket_size=50_000_000),
         Case("ds3-gpt2-small-offload", "gpt2-small", 4, 256, dtype="bf16", optimizer_state="cpu", parallel="deepspeed:3", world=4, **small),
+        Case("ds2-gpt2-small-unclipped", "gpt2-small", 4, 256, dtype="bf16", gradient_clipping="false", parallel="deepspeed:2", world=4, **small),
+        Case("ds3-gpt2-small-unclipped", "gpt2-small", 4, 256, dtype="fp16", gradient_clipping="false", parallel="deepspeed:3", world=4, **small),
+        Case("ds3-gpt2-small-freed", "gpt2-small", 4, 256, dtype="bf16", stage3="max_reuse_distance=0,prefetch_bucket_size=0", parallel="deepspeed:3", world=4, **small),
+        Case("ds3-llama-small-ahead", "llama-small", 2, 128, dtype="bf16", stage3="max_reuse_distance=0,prefetch_bucket_size=1000000,max_live_parameters=3000000", parallel="deepspeed:3", world=2, **small),
+        Case("ds3-residual-persistent", "residual", 511, stage3="max_reuse_distance=100000,param_persistence_threshold=10000", parallel="deepspeed:3", world=2, **small),
+        Case("ds3-llama-1b-near", "llama-1b", 1, 512, dtype="bf16", stage3="max_reuse_distance=100000000,prefetch_bucket_size=10000000", parallel="deepspeed:3", world=8, reduce_bucket_size=50_000_000),
     ]
 
 

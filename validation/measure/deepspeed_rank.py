@@ -15,6 +15,9 @@ def config(case):
     zero = {"stage": stage, "reduce_bucket_size": case.reduce_bucket_size}
     if case.overlap_comm != "default":
         zero["overlap_comm"] = case.overlap_comm == "true"
+    for pair in filter(None, case.stage3.split(",")):
+        key, elements = pair.split("=")
+        zero[f"stage3_{key}"] = int(elements)
     if case.optimizer_state == "cpu":
         zero["offload_optimizer"] = {"device": "cpu", "pin_memory": True}
     if case.cpu_offload:
@@ -30,8 +33,8 @@ def config(case):
         made[case.dtype] = {"enabled": True}
     if case.amp != "none":
         made["torch_autocast"] = {"enabled": True, "dtype": {"bf16": "bfloat16", "fp16": "float16"}[case.amp]}
-    if case.clip_grad:
-        made["gradient_clipping"] = 1.0
+    if case.clip_grad or case.gradient_clipping != "default":
+        made["gradient_clipping"] = 0.0 if case.gradient_clipping == "false" else 1.0
     return made
 
 

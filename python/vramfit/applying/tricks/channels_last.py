@@ -26,7 +26,8 @@ class ChannelsLast(LiveTrick):
             # The printed code does it on the CPU. On the GPU it would leave cached blocks of each weight.
             model.to("cpu")
             torch.cuda.empty_cache()
-        model.to(memory_format=torch.channels_last).to(device)
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        model.to(device)
         applied.has_channels_last = True
 
         def back() -> None:
