@@ -75,8 +75,7 @@ fn change(bound: &mut Bound<'_>) -> Result<(), NoChannelsLast> {
             is_reached |= is_changed[id.0 as usize];
             storages.push(bound.tensor(id).storage);
         });
-        let copies_to_rows =
-            call.arguments.iter().any(|argument| *argument == Argument::MemoryFormat(MemoryFormat::Contiguous));
+        let copies_to_rows = call.arguments.contains(&Argument::MemoryFormat(MemoryFormat::Contiguous));
         if !is_reached || copies_to_rows {
             continue;
         }
