@@ -138,13 +138,14 @@ fn rewritten(model: &Model, options: &RunSettings) -> Option<Model> {
     (options.at.mode == ModeKind::Train).then(|| in_place::rewrite(model)).flatten()
 }
 
-/// The model with adapters, which only plans for a training use.
+/// The model with adapters and with fused attention, which only plans for a training use.
 fn other_forms(plain: &Model, model: &Model, options: &RunSettings, has_bfloat16: bool) -> Result<OtherForms, Failure> {
     if options.at.mode != ModeKind::Train {
         return Ok(OtherForms::default());
     }
     let how = options.at.fine_tuning.read()?;
-    Ok(OtherForms::of(plain, model, how.lora.as_ref(), has_bfloat16))
+    let adapted = OtherForms::of(plain, model, how.lora.as_ref(), has_bfloat16);
+    Ok(adapted.with_fused_attention(model, in_place::rewrite))
 }
 
 fn setup(options: &RunSettings, bound: &Bound<'_>, alloc_conf: AllocConf) -> Result<Setup, Failure> {

@@ -7,8 +7,6 @@ use vramfit_adapters::{
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Model;
 
-use crate::tricks::in_place;
-
 /// What is trained.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum Adapters {
@@ -36,13 +34,6 @@ pub struct OtherForms {
 impl OtherForms {
     /// The forms of `model`, which the flags have made of `plain`. `lora` are the adapters that it has by them.
     pub fn of(plain: &Model, model: &Model, lora: Option<&Lora>, has_bfloat16: bool) -> OtherForms {
-        let fused = with_fused_attention(model);
-        let fused_in_place = fused.as_ref().and_then(|fused| in_place::rewrite(&fused.model));
-        OtherForms { fused, fused_in_place, ..OtherForms::adapted(plain, model, lora, has_bfloat16) }
-    }
-
-    /// Those with adapters.
-    fn adapted(plain: &Model, model: &Model, lora: Option<&Lora>, has_bfloat16: bool) -> OtherForms {
         if model.fine_tuning.lora.is_empty() && !model.fine_tuning.quantize.is_empty() {
             // Quantised without adapters: nothing would be trained beside them.
             return OtherForms::default();
@@ -77,6 +68,14 @@ impl OtherForms {
             }
         }
         OtherForms { why_not, ..OtherForms::default() }
+    }
+
+    /// With fused attention; `rewrite` puts activations in place.
+    #[must_use]
+    pub fn with_fused_attention(self, model: &Model, rewrite: impl Fn(&Model) -> Option<Model>) -> OtherForms {
+        let fused = with_fused_attention(model);
+        let fused_in_place = fused.as_ref().and_then(|fused| rewrite(&fused.model));
+        OtherForms { fused, fused_in_place, ..self }
     }
 }
 

@@ -1,22 +1,21 @@
 //! Makes a model of any number of layers from one of a few.
 //!
-//! Each layer is a copy of one of the template's ([`Order`]). Numbers (of modules, tensors, storages) grow from layer to layer,
+//! Each layer is a copy of one of the template's ([`Order`](super::order::Order)). Numbers (of modules, tensors, storages) grow from layer to layer,
 //! so a layer refers to numbers in itself, in the layer before, or outside of all layers. What is made for each layer before the
 //! first one begins, such as the parts of a cache, counts as the layers'. Layers that differ from the others come before the
 //! template's, and count as outside. The stacks of a model are expanded one after another.
 
 mod numbers;
-mod order;
 mod regions;
 
 use std::collections::HashMap;
 
-use super::request::Stack;
 use numbers::Tensors;
-pub(super) use order::Order;
-use order::Referrer;
 use regions::Regions;
 use vramfit_graph::model::{Model, Step, Tensor, TensorId, Weight};
+
+use super::order::Referrer;
+use super::request::Stack;
 
 /// The model with the layers in a stack that it says; `None` where its layers are not alike enough.
 pub(super) fn expand(model: &Model, stack: &Stack) -> Option<Model> {

@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::ConfigError;
-use super::expand::Order;
 use super::fields::Config;
+use super::order::Order;
 use super::packed_templates;
 use super::request::{Request, Stack};
 

@@ -12,6 +12,7 @@ mod families;
 mod fields;
 mod join;
 mod llama;
+mod order;
 mod packed_templates;
 mod request;
 mod template;

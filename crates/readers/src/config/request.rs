@@ -2,7 +2,7 @@
 
 use vramfit_graph::dtype::Dtype;
 
-use super::expand::Order;
+use super::order::Order;
 
 /// Which template to use, and its sizes.
 #[derive(Debug)]

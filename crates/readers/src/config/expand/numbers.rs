@@ -1,7 +1,7 @@
 //! Numbers of modules and tensors once there are more or fewer layers.
 
-use super::order::Referrer;
 use super::regions::Regions;
+use crate::config::order::Referrer;
 use vramfit_graph::model::{Argument, Call, Step, TensorId};
 
 /// Renumbers tensors.

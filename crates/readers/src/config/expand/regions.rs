@@ -1,6 +1,6 @@
 //! Parts of a list that belong to layers, and where these are once there are more or fewer layers.
 
-use super::order::{Order, Referrer};
+use crate::config::order::{Order, Referrer};
 
 /// Where the layers are in a list, once or several times over.
 #[derive(Clone)]

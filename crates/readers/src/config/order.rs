@@ -2,7 +2,7 @@
 
 /// The layers of a model, in order.
 #[derive(Clone, Debug)]
-pub(in super::super) struct Order {
+pub(super) struct Order {
     /// How many layers the template has.
     count: u32,
     /// The one that each layer is made from.
@@ -21,7 +21,7 @@ pub(super) enum Referrer {
 impl Order {
     /// Layers that are all alike, two at least, from a template of three: the first and the last one stay, the middle one is
     /// repeated or left out.
-    pub(in super::super) fn alike(layers: u32) -> Option<Self> {
+    pub(super) fn alike(layers: u32) -> Option<Self> {
         let middle = layers.checked_sub(2)? as usize;
         let sources = std::iter::once(0).chain(std::iter::repeat_n(1, middle)).chain([2]).collect();
         Some(Self { count: 3, sources })
@@ -29,7 +29,7 @@ impl Order {
 
     /// Layers of several kinds: each is made from one of its kind that follows the same kind, the first and the last from the
     /// template's. `None` where the template does not have such a one.
-    pub(in super::super) fn of_kinds(template: &[bool], wanted: &[bool]) -> Option<Self> {
+    pub(super) fn of_kinds(template: &[bool], wanted: &[bool]) -> Option<Self> {
         let context = |kinds: &[bool], at: usize| {
             let before = at.checked_sub(1).map(|before| kinds[before]);
             (before, kinds[at], at + 1 == kinds.len())
