@@ -62,6 +62,8 @@ fn the_contracts_keys_are_there_and_estimate_gives_the_same_peaks() {
         if quantize != "none" {
             flags.extend(["--quantize", "nf4"]);
         }
+        let (offload, kept) = (text("offload_activations"), text("checkpoint_save"));
+        flags.extend(["--offload-activations", &offload, "--checkpoint-save", &kept]);
         let chunks = settings["chunked_loss"].as_u64().map(|chunks| chunks.to_string());
         if let Some(chunks) = &chunks {
             flags.extend(["--chunked-loss", chunks]);
@@ -79,7 +81,7 @@ fn the_contracts_keys_are_there_and_estimate_gives_the_same_peaks() {
     }
     let effects: Vec<&str> = plans.iter().map(|plan| plan["effect"].as_str().unwrap()).collect();
     assert!(["none", "rounding", "training"].iter().all(|effect| effects.contains(effect)));
-    assert_eq!(answer["tricks"].as_array().unwrap().len(), 22);
+    assert_eq!(answer["tricks"].as_array().unwrap().len(), 24);
 }
 
 #[test]
@@ -189,7 +191,7 @@ fn each_trick_tells_its_conflicts_its_code_and_what_to_note() {
     ] {
         assert!(flat.contains(part), "{part}\n{tricks}");
     }
-    assert_eq!(tricks.matches("    code: ").count(), 22);
+    assert_eq!(tricks.matches("    code: ").count(), 24);
     // Of the plans that are only named too.
     let (_, answer) = json(&["plan", &capture("bert-small"), "--batch", "32", "--seq", "128", "--vram", "600MiB"]);
     let changes = answer["plans"].as_array().unwrap().iter().flat_map(|plan| plan["changes"].as_array().unwrap());
