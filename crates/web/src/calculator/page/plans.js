@@ -161,7 +161,7 @@ function drawPlans() {
 // How the training is spread over GPUs.
 const RANKS = ["parallel", "world", "shard", "reshard-after-forward", "param-dtype", "reduce-dtype", "cpu-offload", "gradient-as-bucket-view", "static-graph", "no-sync", "reduce-bucket-size"];
 
-const ENGINE = ["overlap-comm", "gradient-clipping", "stage3-prefetch-bucket-size", "stage3-max-live-parameters", "stage3-max-reuse-distance", "stage3-param-persistence-threshold"];
+const DEEPSPEED = ["overlap-comm", "gradient-clipping", "stage3-prefetch-bucket-size", "stage3-max-live-parameters", "stage3-max-reuse-distance", "stage3-param-persistence-threshold"];
 
 // Sets everything as a plan has it. A setting without a flag of `estimate` is in the code alone.
 function usePlan(plan) {
@@ -174,7 +174,7 @@ function usePlan(plan) {
   }
   for (const option of lists.options) {
     const key = option.name.replaceAll("-", "_");
-    if (!(key in settings) || ["gpu", "vram", "size", "lora", "quantize", "loss", "grad", "steps", "mode", ...ENGINE, ...RANKS].includes(option.name)) continue;
+    if (!(key in settings) || ["gpu", "vram", "size", "lora", "quantize", "loss", "grad", "steps", "mode", ...DEEPSPEED, ...RANKS].includes(option.name)) continue;
     const value = settings[key];
     const isDefault = value === null || value === "" || value === false || String(value) === option.default;
     set(option.name, isDefault ? undefined : value);
@@ -188,7 +188,7 @@ function usePlan(plan) {
   if (isSpread) set("world", settings.world);
   // Some of their defaults depend on the stage; without DeepSpeed they are false or null.
   const hasEngine = settings.parallel.startsWith("deepspeed:");
-  for (const name of ENGINE) {
+  for (const name of DEEPSPEED) {
     const value = settings[name.replaceAll("-", "_")];
     set(name, hasEngine && value !== null ? String(value) : undefined);
   }
