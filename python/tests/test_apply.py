@@ -5,6 +5,7 @@ import copy
 import dataclasses
 import importlib
 import pkgutil
+import warnings
 
 import pytest
 import torch
@@ -276,8 +277,52 @@ def test_updates_in_the_backward_pass_and_on_the_cpu_are_the_plain_loops(capture
     before = [weight.clone() for weight in model.parameters()]
     loss_function(model(inputs), targets).backward()
     assert all(torch.equal(weight, old) and weight.grad is not None for weight, old in zip(model.parameters(), before))
-    with pytest.raises(vramfit.PlanError, match="needed None or a function"):
-        start.apply(model, torch.optim.AdamW(model.parameters()))
+
+
+@pytest.mark.parametrize("settings", [
+    {"step_in_backward": True}, {"optimizer_state": "cpu"}, {"step_in_backward": True, "optimizer_state": "cpu"},
+], ids=str)
+def test_a_live_optimizer_is_divided_and_goes_on_afterwards(captures, settings):
+    start = planned(captures, **settings).start
+    model, inputs, targets = blocks()
+    reference = copy.deepcopy(model)
+
+    def prepared(model):
+        first, *others = model.parameters()
+        optimizer = torch.optim.AdamW([{"params": [first], "weight_decay": 0.5}, {"params": others}], lr=1e-2)
+        return optimizer, torch.optim.lr_scheduler.StepLR(optimizer, step_size=1, gamma=0.5)
+
+    def plain_step(model, optimizer):
+        optimizer.zero_grad()
+        loss_function(model(inputs), targets).backward()
+        optimizer.step()
+
+    optimizers = []
+    for one in (model, reference):
+        optimizer, scheduler = prepared(one)
+        optimizers.append(optimizer)
+        plain_step(one, optimizer)
+        applied = start.apply(model, optimizer, loss=loss_function) if one is model else None
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            for _ in range(3):
+                scheduler.step()
+                applied.step(inputs, targets) if applied else plain_step(one, optimizer)
+        if applied:
+            assert all(weight.grad is None for weight in model.parameters()) == bool(settings.get("step_in_backward"))
+            applied.undo()
+        plain_step(one, optimizer)
+    for weight, other in zip(model.parameters(), reference.parameters()):
+        assert torch.allclose(weight, other, atol=1e-6)
+    states = [optimizer.state_dict()["state"] for optimizer in optimizers]
+    assert states[0].keys() == states[1].keys() and all(int(state["step"]) == 5 for one in states for state in one.values())
+
+
+def test_an_optimizer_of_other_weights_too_is_not_divided(captures):
+    model, _, _ = blocks()
+    other = nn.Parameter(torch.zeros(3))
+    with pytest.raises(vramfit.PlanError, match="found 1 weights that are not the model's"):
+        planned(captures, step_in_backward=True).start.apply(model, torch.optim.AdamW([*model.parameters(), other]))
 
 
 def test_without_an_optimizer_one_is_made_as_the_printed_code_does(captures):

@@ -99,7 +99,8 @@ class Plan:
         """Applies the plan to this model and optimizer; ``Applied.undo()`` reverts it.
 
         Without an optimizer, one is created with its library's default arguments, as in the printed code. A plan that updates
-        weights in the backward pass or on the CPU takes a function of weights that creates one. ``loss(outputs, targets)`` is
+        weights in the backward pass or on the CPU divides the given one, whose state and options stay in use; it also takes a
+        function of weights that creates one. ``loss(outputs, targets)`` is
         the loss that the plan was made with, unless another is given.
         """
         from ..applying.applied import Applied

@@ -36,7 +36,7 @@ pub fn notes(question: &Question<'_>, answer: &Answer) -> Vec<String> {
     }));
     let guessed: Vec<CountedName> = answer.guessed().iter().map(CountedName::from).collect();
     if !guessed.is_empty() {
-        notes.push(format!("guessed from similar recordings: {}", joined(&guessed)));
+        notes.push(format!("sizes that are not certain: {}", joined(&guessed)));
     }
     notes.extend_from_slice(&question.notes);
     notes.extend(ranks::notes(question.bound, question.training, &answer.expected));

@@ -46,7 +46,7 @@ class Optimizer(LiveTrick):
                 raise PlanError("optimizer: found None, needed torch.optim.Muon: the plan has two optimizers", "carry the plan out in your own loop: print(plan.code)")
             applied.optimizer = make(name, implementation, applied.model.parameters())
             return []
-        return _switch(applied.optimizer, name, implementation)
+        return switch(applied.optimizer, name, implementation)
 
 
 def library(name: str) -> Any:
@@ -68,7 +68,7 @@ def make(name: str, implementation: str, weights: Iterable[torch.Tensor]) -> Opt
     return made
 
 
-def _switch(optimizer: torch.optim.Optimizer, name: str, implementation: str) -> List[Undo]:
+def switch(optimizer: torch.optim.Optimizer, name: str, implementation: str) -> List[Undo]:
     """Switches a live optimizer to the plan's implementation. Raises if its class is not the plan's."""
     try:
         described = describe(optimizer)

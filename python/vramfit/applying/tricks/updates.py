@@ -9,7 +9,8 @@ import torch
 
 from ...errors import PlanError
 from ..undoing import Undo
-from .optimizer import make
+from .optimizer import make, switch
+from .part import Part
 from .trick import LiveTrick
 
 if TYPE_CHECKING:
@@ -21,16 +22,21 @@ Maker = Callable[[Iterable[torch.Tensor]], Any]
 class Updates(LiveTrick):
     """Hooks that update each weight when it has its gradient, or an optimizer of copies on the CPU.
 
-    Both make their optimizers themselves. ``plan.apply(model, lambda weights: torch.optim.AdamW(weights, lr=…))`` gives them other
-    arguments.
+    A given optimizer is divided: its parts have its state and follow its options. Without one, and with a function such as
+    ``lambda weights: torch.optim.AdamW(weights, lr=…)``, optimizers are made.
     """
 
     def check(self, applied: "Applied") -> None:
-        if is_changed(applied) and isinstance(applied.optimizer, torch.optim.Optimizer):
+        given = applied.optimizer
+        if not is_changed(applied) or not isinstance(given, torch.optim.Optimizer):
+            return
+        known = set(applied.model.parameters())
+        strangers = sum(weight not in known for group in given.param_groups for weight in group["params"])
+        if strangers:
             raise PlanError(
-                f"optimizer: found {type(applied.optimizer).__name__}, needed None or a function: the plan updates "
-                + ("each weight with an optimizer of its own" if applied.plan.settings["step_in_backward"] else "copies of the weights on the CPU"),
-                "plan.apply(model, lambda weights: torch.optim.AdamW(weights, lr=…))",
+                f"optimizer: found {strangers} weights that are not the model's, needed an optimizer of the model's weights: the plan updates "
+                + ("each of them in its backward pass" if applied.plan.settings["step_in_backward"] else "copies of them on the CPU"),
+                "give the other weights an optimizer of their own",
             )
 
     def apply(self, applied: "Applied") -> List[Undo]:
@@ -38,14 +44,21 @@ class Updates(LiveTrick):
             return []
         settings = applied.plan.settings
         given: Any = applied.optimizer
-        maker: Maker = given or functools.partial(make, settings["optimizer"], settings["optimizer_impl"])
-        copies = _copies(applied.model) if settings["optimizer_state"] == "cpu" else None
-        if not settings["step_in_backward"]:
-            assert copies is not None
-            applied.optimizer = _OnCpu(applied.model, copies, maker(list(copies.values())))
-            return []
-        applied.optimizer = None
-        return _hooks(applied.model, copies, maker)
+        copies = _copies(applied.model) if settings["optimizer_state"] == "cpu" else {}
+        undo: List[Undo] = []
+        if isinstance(given, torch.optim.Optimizer):
+            undo += switch(given, settings["optimizer"], settings["optimizer_impl"])
+            optimizers = _divided(given, copies, settings["step_in_backward"])
+            undo += [optimizer.give_back for optimizer in optimizers]
+        else:
+            maker: Maker = given or functools.partial(make, settings["optimizer"], settings["optimizer_impl"])
+            weights = [copies.get(weight, weight) for weight in _trained(applied.model)]
+            optimizers = [maker([weight]) for weight in weights] if settings["step_in_backward"] else [maker(weights)]
+        if settings["step_in_backward"]:
+            applied.optimizer = None
+            return undo + _hooks(applied.model, copies, optimizers)
+        applied.optimizer = _OnCpu(applied.model, copies, optimizers[0])
+        return undo
 
 
 def is_changed(applied: "Applied") -> bool:
@@ -68,8 +81,17 @@ def _copies(model: torch.nn.Module) -> Dict[torch.Tensor, torch.Tensor]:
     return copies
 
 
-def _hooks(model: torch.nn.Module, copies: Any, maker: Maker) -> List[Undo]:
-    optimizers: Dict[torch.Tensor, Any] = {weight: maker([weight if copies is None else copies[weight]]) for weight in _trained(model)}
+def _divided(optimizer: torch.optim.Optimizer, copies: Dict[torch.Tensor, torch.Tensor], is_by_weight: bool) -> List[Part]:
+    """The parts of an optimizer: one for each weight that is trained, or one for all."""
+    groups = [(group, [weight for weight in group["params"] if weight.requires_grad]) for group in optimizer.param_groups]
+    if is_by_weight:
+        return [Part(optimizer, [(group, [weight])], copies) for group, weights in groups for weight in weights]
+    return [Part(optimizer, groups, copies)]
+
+
+def _hooks(model: torch.nn.Module, copies: Dict[torch.Tensor, torch.Tensor], each: List[Any]) -> List[Undo]:
+    updated = {optimizer.param_groups[0]["params"][0]: optimizer for optimizer in each}
+    optimizers = {weight: updated[copies.get(weight, weight)] for weight in _trained(model) if copies.get(weight, weight) in updated}
 
     def update(weight: torch.Tensor) -> None:
         optimizers[weight].step()
@@ -82,7 +104,7 @@ def _hooks(model: torch.nn.Module, copies: Any, maker: Maker) -> List[Undo]:
         optimizers[weight].step()
         weight.copy_(copies[weight])
 
-    hook = update if copies is None else update_on_cpu
+    hook = update_on_cpu if copies else update
     return [weight.register_post_accumulate_grad_hook(hook).remove for weight in optimizers]
 
 

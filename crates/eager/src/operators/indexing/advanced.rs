@@ -1,4 +1,4 @@
-//! `x[indices]` and writing there: index, index_put. Masks become the places where they are true.
+//! `x[indices]`. Masks become the places where they are true.
 
 use smallvec::{SmallVec, smallvec};
 use vramfit_graph::bind::Value;
@@ -6,17 +6,17 @@ use vramfit_graph::dims::Dims;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
-use super::pieces::{copy_of, indices, written};
+use super::pieces::indices;
 use super::selected::nonzero;
-use crate::autograd::{Backward, Context, Edge, Gradients, Node, Tensor};
+use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 use crate::kernels::cub;
 use crate::operators::call::{Call, Outcome, Unmodelled};
 
 /// Index tensors by dimension of what is indexed; `None` takes a whole dimension.
-type Indices = SmallVec<[Option<Tensor>; 4]>;
+pub(super) type Indices = SmallVec<[Option<Tensor>; 4]>;
 
 /// The index tensors of a call as they are given.
-fn given_indices(call: &Call<'_>) -> Result<Indices, Unmodelled> {
+pub(super) fn given_indices(call: &Call<'_>) -> Result<Indices, Unmodelled> {
     let Some(Value::List(values)) = call.arguments.get(1) else { return Err(Unmodelled) };
     values
         .iter()
@@ -30,13 +30,13 @@ fn given_indices(call: &Call<'_>) -> Result<Indices, Unmodelled> {
         .collect()
 }
 
-fn is_mask(tensor: &Tensor) -> bool {
+pub(super) fn is_mask(tensor: &Tensor) -> bool {
     matches!(tensor.dtype(), Dtype::Bool | Dtype::Uint8)
 }
 
 /// Masks turned into the places where they are true, each of which is `count`; other whole numbers cast, and what is on the
 /// host moved, unless that comes later.
-fn as_places(context: &Context, given: &Indices, count: i64, is_moved: bool) -> Indices {
+pub(super) fn as_places(context: &Context, given: &Indices, count: i64, is_moved: bool) -> Indices {
     let mut places = Indices::new();
     for tensor in given {
         match tensor {
@@ -56,7 +56,7 @@ fn as_places(context: &Context, given: &Indices, count: i64, is_moved: bool) -> 
 }
 
 /// The shape that index tensors broadcast to.
-fn broadcast(places: &Indices) -> Dims {
+pub(super) fn broadcast(places: &Indices) -> Dims {
     let rank = places.iter().flatten().map(|tensor| tensor.shape().len()).max().unwrap_or(0);
     let mut shape = Dims::filled(1, rank);
     for tensor in places.iter().flatten() {
@@ -108,7 +108,7 @@ pub(super) fn index(context: &mut Context, call: &Call<'_>) -> Outcome {
 }
 
 /// The elements at the indices. Several index tensors with different strides are copied first.
-fn picked(context: &Context, source: &Tensor, given: &Indices, count: i64, wanted: &[i64]) -> Tensor {
+pub(super) fn picked(context: &Context, source: &Tensor, given: &Indices, count: i64, wanted: &[i64]) -> Tensor {
     let places = as_places(context, given, count, true);
     let shape = broadcast(&places);
     let layouts: SmallVec<[Layout; 4]> = places.iter().flatten().map(|tensor| spread(tensor, &shape)).collect();
@@ -122,12 +122,12 @@ fn picked(context: &Context, source: &Tensor, given: &Indices, count: i64, wante
 }
 
 /// Which dimensions are indexed.
-fn shapes_of(given: &Indices) -> SmallVec<[bool; 4]> {
+pub(super) fn shapes_of(given: &Indices) -> SmallVec<[bool; 4]> {
     given.iter().map(Option::is_some).collect()
 }
 
 /// The saved indices in their dimensions.
-fn saved_indices(node: &Node, given: &[bool]) -> Indices {
+pub(super) fn saved_indices(node: &Node, given: &[bool]) -> Indices {
     let saved = node.saved.borrow();
     let mut saved = saved.iter().flatten();
     given.iter().map(|is_given| if *is_given { saved.next().cloned() } else { None }).collect()
@@ -154,7 +154,7 @@ impl Backward for Indexed {
 
 /// `index_put_` with accumulation (`index_put_with_sort_kernel` in `Indexing.cu`): one flat index of each element, sorted. What
 /// is added is read from contiguous memory. An index on the host is wrapped and scaled there, then moved.
-fn add_by_sorting(context: &mut Context, source: &[i64], places: Indices, added: Option<&Tensor>) {
+pub(super) fn add_by_sorting(context: &mut Context, source: &[i64], places: Indices, added: Option<&Tensor>) {
     let shape = broadcast(&places);
     let mut flat: Option<Tensor> = None;
     for place in places.iter().flatten() {
@@ -186,122 +186,4 @@ fn add_by_sorting(context: &mut Context, source: &[i64], places: Indices, added:
 /// How many bits the largest key has.
 fn bits_of(largest: i64) -> u64 {
     u64::from(64 - largest.max(1).leading_zeros())
-}
-
-/// Written by indices: what was there gets a copy of the gradient with zeros there, unless it was added to; what was
-/// written gets the gradient from there.
-#[derive(Debug)]
-struct Put {
-    given: SmallVec<[bool; 4]>,
-    /// The shape of the zeros that are written into the gradient; a number on the host needs no memory.
-    zeros: Option<Dims>,
-    /// Whether that number is moved to the GPU.
-    is_moved: bool,
-    is_added: bool,
-    /// How many elements a mask picks; 0 without one.
-    count: i64,
-    wanted: Dims,
-}
-
-impl Backward for Put {
-    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
-        let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
-        let target = node.wants(0).then(|| {
-            if self.is_added {
-                return gradient.clone();
-            }
-            let zeros = self.zeros.as_ref().map(|shape| context.empty_contiguous(gradient.dtype(), shape));
-            let copy = copy_of(context, &gradient);
-            if self.is_moved {
-                drop(context.empty_contiguous(gradient.dtype(), &[]));
-            }
-            if self.count > 0 {
-                drop(as_places(context, &saved_indices(node, &self.given), self.count, true));
-            }
-            drop(zeros);
-            copy
-        });
-        let values = node.wants(1).then(|| {
-            let given = saved_indices(node, &self.given);
-            picked(context, &gradient, &given, self.count, &self.wanted)
-        });
-        smallvec![target, values]
-    }
-}
-
-/// How many elements a mask picks: as many as values are written, one for each. Values that broadcast do not show it.
-fn counted_by_values(given: &Indices, target: &Tensor, values: &Tensor) -> Result<i64, Unmodelled> {
-    let place = given.iter().position(Option::is_some).ok_or(Unmodelled)?;
-    let mask = given[place].as_ref().filter(|mask| is_mask(mask)).ok_or(Unmodelled)?;
-    let is_alone = given.iter().flatten().count() == 1 && !values.is_on_host();
-    let is_whole = values.shape().len() + mask.shape().len() == target.shape().len() + 1;
-    let count = values.shape().get(place).copied().filter(|&count| count > 1 && is_alone && is_whole);
-    count.ok_or(Unmodelled)
-}
-
-/// Writes, and puts that into the graph. `x[mask] = number` fills, without looking for places.
-fn put(context: &mut Context, call: &Call<'_>, target: &Tensor) -> Result<Option<Edge>, Unmodelled> {
-    let given = given_indices(call)?;
-    let values = call.tensor(2)?;
-    let is_added = call.bool(3).unwrap_or(false);
-    let is_filled = values.is_on_host() && values.layout().elements() == 1 && !is_added;
-    let has_mask = given.iter().flatten().any(is_mask);
-    let is_filled_by_mask = has_mask && is_filled && given.iter().flatten().count() == 1;
-    let count = match has_mask && !is_filled_by_mask {
-        true if is_added => return Err(Unmodelled),
-        true => counted_by_values(&given, target, values)?,
-        false => 0,
-    };
-    if is_added {
-        for _ in given.iter().flatten() {
-            check_range(context);
-        }
-        let places = as_places(context, &given, 0, false);
-        add_by_sorting(context, target.shape(), places, None);
-    } else if !is_filled_by_mask {
-        drop(as_places(context, &given, count, true));
-        if is_filled {
-            drop(context.empty_contiguous(target.dtype(), &[]));
-        }
-    }
-    let is_moved = is_filled && !has_mask;
-    let wanted = match count {
-        0 => picked_shape(target.shape(), &given, &broadcast(&given)),
-        _ => values.shape().into(),
-    };
-    let saved = |_: &dyn Fn(usize) -> bool| given.iter().flatten().cloned().map(Some).collect();
-    let zeros = (!values.is_on_host()).then(|| values.shape().into());
-    let backward = Put { given: shapes_of(&given), zeros, is_moved, is_added, count, wanted };
-    Ok(context.record(&[Some(target), Some(values)], 1, saved, backward))
-}
-
-/// The largest and the smallest index are compared with the size, on the GPU.
-fn check_range(context: &Context) {
-    for _ in 0..2 {
-        let extreme = context.empty_contiguous(Dtype::Int64, &[]);
-        drop(context.empty_contiguous(Dtype::Bool, &[]));
-        drop(extreme);
-    }
-}
-
-/// The shape of what stands at the indices.
-fn picked_shape(source: &[i64], given: &Indices, shape: &[i64]) -> Dims {
-    let first = given.iter().position(Option::is_some).unwrap_or(0);
-    let is_apart = given[first..].iter().skip_while(|place| place.is_some()).any(Option::is_some);
-    let at = if is_apart { 0 } else { first };
-    let kept: SmallVec<[i64; 6]> =
-        (0..source.len()).filter(|&dim| given.get(dim).is_none_or(Option::is_none)).map(|dim| source[dim]).collect();
-    kept[..at].iter().chain(shape).chain(&kept[at..]).copied().collect()
-}
-
-pub(super) fn index_put(context: &mut Context, call: &Call<'_>) -> Outcome {
-    let source = call.tensor(0)?;
-    let result = copy_of(context, source);
-    let edge = put(context, call, source)?;
-    Ok(smallvec![result.with_edge(edge)])
-}
-
-pub(super) fn index_put_in_place(context: &mut Context, call: &Call<'_>) -> Outcome {
-    let edge = put(context, call, call.tensor(0)?)?;
-    written(call, edge)
 }

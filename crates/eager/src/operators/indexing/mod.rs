@@ -4,6 +4,7 @@ mod advanced;
 mod order;
 mod pieces;
 mod plain;
+mod put;
 mod reduced;
 mod selected;
 mod windows;
@@ -124,16 +125,11 @@ pub(super) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.index_put.default"],
-        Facts {
-            memory: Modelled(advanced::index_put),
-            autocast: Autocast::Widest,
-            samples: Samples::Unknown,
-            ..FAMILY
-        },
+        Facts { memory: Modelled(put::index_put), autocast: Autocast::Widest, samples: Samples::Unknown, ..FAMILY },
     ),
     Operator::new(
         &["aten.index_put_.default", "aten._index_put_impl_.default"],
-        Facts { memory: Modelled(advanced::index_put_in_place), samples: Samples::Unknown, ..IN_PLACE },
+        Facts { memory: Modelled(put::index_put_in_place), samples: Samples::Unknown, ..IN_PLACE },
     ),
     Operator::new(
         &["aten.nonzero.default"],

@@ -53,7 +53,10 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
             ..FAMILY
         },
     ),
-    Operator::new(&["aten.logit.default"], Facts { memory: Modelled(new!(unary::KERNEL_OF_INPUT)), ..FAMILY }),
+    Operator::new(
+        &["aten.logit.default", "aten.special_logit.default"],
+        Facts { memory: Modelled(new!(unary::KERNEL_OF_INPUT)), ..FAMILY },
+    ),
     Operator::new(
         &["aten.sqrt.default"],
         Facts {

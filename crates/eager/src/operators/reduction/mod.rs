@@ -60,7 +60,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         },
     ),
     Operator::new(
-        &["aten.any.default", "aten.all.default"],
+        &["aten.any.default", "aten.all.default", "aten._is_all_true.default"],
         Facts {
             memory: Modelled(|context, call| sum::truth(context, call, &Over::all(call)?)),
             time: Time::moves("sum", Extent::Input),

@@ -18,7 +18,7 @@ const PHRASES = [
   ["zeros", "零"],
   ["compute capability {compute} has no bfloat16: PyTorch emulates it, slowly", "计算能力 {compute} 不支持 bfloat16：PyTorch 用软件模拟，很慢"],
   ["cuDNN's workspaces are those of an H200; on the {gpu} it may choose others", "cuDNN 的工作区取自 H200；在 {gpu} 上它可能选择别的"],
-  ["guessed from similar recordings: {what}", "由相近的记录推测：{what}"],
+  ["sizes that are not certain: {what}", "不能确定的大小：{what}"],
   ["memory does not repeat within the steps shown: from step {step} on it needs up to {bytes}", "在显示的步数内显存没有开始重复：从第 {step} 步起最多需要 {bytes}"],
   ["memory rules are those of torch {measured}, where they were measured; torch {version} may differ{libraries}", "显存规则是在 torch {measured} 上测得的；torch {version} 可能不同{libraries}"],
   [", and its wheels bring cuDNN {own}, not {measured}, so that convolutions may have other workspaces", "，而且它的安装包带的是 cuDNN {own}，不是 {measured}，卷积可能用别的工作区"],
