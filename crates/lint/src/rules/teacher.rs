@@ -17,7 +17,9 @@ pub(super) fn is_teacher(
     let usage = &facts.index.usage;
     let wants_inputs =
         events.iter().any(|other| matches!(other.kind, EventKind::RequiresGrad | EventKind::Grad { .. }));
-    if wants_inputs || usage.has_parameters_given(module) {
+    // A part is trained with the whole.
+    let mut wholes = std::iter::successors(Some(module), |path| path.rsplit_once('.').map(|(whole, _)| whole));
+    if wants_inputs || wholes.any(|whole| usage.has_parameters_given(whole)) {
         return false;
     }
     let own = event.range.start().to_u32();

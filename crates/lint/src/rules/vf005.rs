@@ -77,10 +77,11 @@ fn missing(
     };
     let Some(number) = facts.loops_around(event.scope).find(has_backward) else { return };
     // A benchmark trains on one made-up batch.
-    let mut passes = events.iter().filter(|other| facts.is_in(other.scope, number)).filter_map(|other| match other.kind {
-        EventKind::Forward { is_made_up, .. } => Some(is_made_up),
-        _ => None,
-    });
+    let mut passes =
+        events.iter().filter(|other| facts.is_in(other.scope, number)).filter_map(|other| match other.kind {
+            EventKind::Forward { is_made_up, .. } => Some(is_made_up),
+            _ => None,
+        });
     let goes_by_batches = matches!(facts.loops[number].iterates, Iterates::Batches(_));
     if !goes_by_batches && passes.next() == Some(true) && passes.all(|is_made_up| is_made_up) {
         return;

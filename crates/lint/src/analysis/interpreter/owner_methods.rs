@@ -90,6 +90,8 @@ impl<'a> Interpreter<'a> {
         match (expression, arguments.positional.first()) {
             (Some(_), Some(Value::Library(path))) if path.starts_with("torch.") => tensor.device,
             (Some(_), Some(Value::Device(device))) => *device,
+            // `x.to(y.dtype)`.
+            (Some(Expr::Attribute(attribute)), _) if attribute.attr.as_str() == "dtype" => tensor.device,
             (Some(expression), _) => self.device_of(expression),
             (None, _) => tensor.device,
         }
