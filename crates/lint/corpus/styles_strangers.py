@@ -596,3 +596,60 @@ def train(batches, loss_fn):
         opt.step()
         if i % 100 == 0:
             show(shadow(torch.randn(8, 64, device="cuda")).data.cpu())  # expect: VF003
+# case: a few pictures of a list that is written out
+import torch
+from nets import Coder
+model = Coder().cuda()
+noise = []
+shown = []
+shares = [0.1, 0.2, 0.5]
+for share in shares:
+    noise.append(share)
+for level in noise:
+    image = blur(level).cuda()
+    shown.append(model(image))
+# case: a memory of fixed size is written by rows
+import torch
+from torch import nn
+class Cells(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.cell = nn.GRUCell(8, 8)
+        self.memory = torch.zeros(n, 4, 8)
+    def forward(self, rows, ids, x):
+        self.memory[rows, ids, :] = self.cell(x)
+        return self.memory
+# case: a forward hook whose last parameters have defaults
+import torch
+def watch(model, layers, loader):
+    cache = {}
+    for name, layer in layers.items():
+        def look(_, __, output, name_=name, layer_=layer):
+            cache[name_] = {"layer": layer_, "tensor": output.detach().cpu()}
+        layer.register_forward_hook(look)
+    with torch.no_grad():
+        for x in loader:
+            model(x.cuda())
+    return cache
+# case: two optimizers that one function zeroes, one of them now and then too
+import torch
+class Solver:
+    def __init__(self, gen, disc):
+        self.gen, self.disc = gen.cuda(), disc.cuda()
+        self.g_optimizer = torch.optim.Adam(self.gen.parameters())
+        self.d_optimizer = torch.optim.Adam(self.disc.parameters())
+    def reset(self):
+        self.g_optimizer.zero_grad()
+        self.d_optimizer.zero_grad()
+    def train(self, loader):
+        for i, real in enumerate(loader):
+            real = real.cuda()
+            self.reset()
+            d_loss = self.disc(self.gen(real).detach()).mean() - self.disc(real).mean()
+            d_loss.backward()
+            self.d_optimizer.step()
+            if (i + 1) % 5 == 0:
+                self.reset()
+                g_loss = -self.disc(self.gen(real)).mean()
+                g_loss.backward()
+                self.g_optimizer.step()

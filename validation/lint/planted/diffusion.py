@@ -26,7 +26,7 @@ def main(loader):
         n = torch.randn_like(x0)
         ab = alpha_bar[t][:, None, None, None]
         loss = F.mse_loss(net(ab.sqrt() * x0 + (1 - ab).sqrt() * n, t), n)
-        opt.zero_grad()
+        opt.zero_grad()  # expect: VF006
         loss.backward()
         opt.step()
         if step % 1000 == 0:
@@ -95,7 +95,7 @@ def train(args, loader):
         hidden = text(batch["ids"].cuda())[0]
         pred = unet(sched.add_noise(latents, noise, ts), ts, hidden).sample
         loss = F.mse_loss(pred, noise)
-        opt.zero_grad()
+        opt.zero_grad()  # expect: VF006
         loss.backward()
         opt.step()
         running += loss  # expect: VF001

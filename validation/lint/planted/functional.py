@@ -10,7 +10,7 @@ def init(net, lr):
 def step(net, state, batch):
     x, y = (b.cuda() for b in batch)
     loss = torch.nn.functional.cross_entropy(functional_call(net, state["params"], (x,)), y)
-    state["opt"].zero_grad()
+    state["opt"].zero_grad()  # expect: VF006
     loss.backward()
     state["opt"].step()
     return {**state, "log": (*state["log"], loss)}  # expect: VF001
@@ -99,7 +99,7 @@ def fit(rays, colours, views):
         pick = torch.randint(0, len(rays), (1024,))
         rgb = render_rays(field, rays[pick].cuda())
         mse = (rgb - colours[pick].cuda()).pow(2).mean()
-        optim.zero_grad()
+        optim.zero_grad()  # expect: VF006
         mse.backward()
         optim.step()
         if it % 10000 == 9999:

@@ -90,7 +90,7 @@ import torch.nn.functional as F
 from transformers import AutoModelForCausalLM
 
 def logp(model, ids, mask):
-    logits = model(ids).logits[:, :-1]
+    logits = model(ids).logits[:, :-1]  # expect: VF003
     lp = logits.log_softmax(-1).gather(2, ids[:, 1:, None]).squeeze(2)
     return (lp * mask[:, 1:]).sum(1)
 
@@ -101,10 +101,10 @@ def dpo(name, pairs, beta=0.1):
     opt = torch.optim.RMSprop(policy.parameters(), lr=5e-7)
     for good, good_mask, bad, bad_mask in pairs:
         good, good_mask, bad, bad_mask = good.cuda(), good_mask.cuda(), bad.cuda(), bad_mask.cuda()
-        chosen = logp(policy, good, good_mask) - logp(ref, good, good_mask)  # expect: VF003
+        chosen = logp(policy, good, good_mask) - logp(ref, good, good_mask)
         rejected = logp(policy, bad, bad_mask) - logp(ref, bad, bad_mask)
         loss = -F.logsigmoid(beta * (chosen - rejected)).mean()
-        opt.zero_grad(set_to_none=True)
+        opt.zero_grad(set_to_none=True)  # expect: VF006
         loss.backward()
         opt.step()
 # case: reward model evaluation in torch.inference_mode, clean
@@ -193,7 +193,7 @@ def train(cfg, stream):
             torch.cuda.empty_cache()
             for part in ids.chunk(2):
                 loss = lm(part).loss  # expect: VF011
-                loss.backward()
+                loss.backward()  # expect: VF014
         opt.step()
 # case: word language model, hidden state carried without detach is used, validation loss kept as tensor
 import math

@@ -28,7 +28,7 @@ for episode in range(1000):
         done = term or trunc
     returns = torch.tensor(rewards, device="cuda").flip(0).cumsum(0).flip(0)
     loss = -(torch.stack(logps) * returns).sum()
-    opt.zero_grad()
+    opt.zero_grad()  # expect: VF006
     loss.backward()
     opt.step()
     entropies.append(-torch.stack(logps).mean())  # expect: VF002
@@ -62,7 +62,7 @@ class DQN:
             y = r + 0.99 * nxt.detach() * (1 - d)
             q = self.online(s).gather(1, a[:, None]).squeeze(1)
             loss = F.smooth_l1_loss(q, y)
-            self.optim.zero_grad()
+            self.optim.zero_grad()  # expect: VF006
             loss.backward()
             self.optim.step()
 # case: A2C worker with rollouts stored with their graph in a long deque
@@ -136,7 +136,7 @@ def main(num_updates, num_steps, envs, device):
             ratio = (newlogprob - logprobs[mb]).exp()
             clipfracs += [((ratio - 1.0).abs() > 0.2).float().mean().item()]
             loss = -ratio.mean() - 0.01 * entropy.mean() + 0.5 * (newvalue.view(-1) - values[mb]).pow(2).mean()
-            optimizer.zero_grad()
+            optimizer.zero_grad()  # expect: VF006
             loss.backward()
             nn.utils.clip_grad_norm_(agent.parameters(), 0.5)
             optimizer.step()
@@ -157,7 +157,7 @@ class SoftActorCritic:
             a2, lp2 = self.actor(o2)
             backup = r + 0.99 * (1 - d) * (self.q_target(o2, a2) - self.alpha * lp2)
         q_loss = F.mse_loss(self.q(o, a), backup)
-        self.q_opt.zero_grad()
+        self.q_opt.zero_grad()  # expect: VF006
         q_loss.backward()
         self.q_opt.step()
         pi, lp = self.actor(o)
@@ -233,7 +233,7 @@ class Dreamer:
         for start in batches:
             traj = self.imagine(start.cuda())
             loss = -self.value(traj).mean()
-            self.actor_opt.zero_grad()
+            self.actor_opt.zero_grad()  # expect: VF006
             loss.backward()
             self.actor_opt.step()
             yield loss.item()

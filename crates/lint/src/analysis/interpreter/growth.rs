@@ -18,7 +18,9 @@ impl<'a> Interpreter<'a> {
                 self.lookup(&container).map(|binding| &binding.value),
                 Some(Value::Tensor(_) | Value::Structure(_))
             );
-            if !container.is_empty() && !is_tensor && self.is_new_key(&subscript.slice, &container) {
+            // `memory[rows, :] = new` writes into a tensor.
+            let is_sliced = matches!(&*subscript.slice, Expr::Tuple(key) if key.elts.iter().any(Expr::is_slice_expr));
+            if !container.is_empty() && !is_tensor && !is_sliced && self.is_new_key(&subscript.slice, &container) {
                 self.keep(&container, result.clone(), value, Keeping::Store, Bound::Open);
                 return false;
             }
