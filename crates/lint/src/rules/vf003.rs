@@ -103,6 +103,7 @@ fn check_root(facts: &FileFacts<'_>, events: &[Event<'_>], findings: &mut Vec<Fi
                             && mode.is_some()
                             && !wants_inputs_here(facts, events, event)
                         || mode.is_some_and(|start| is_interlude(facts, events, event, start)));
+                let is_evaluation = is_evaluation && !stays_on_cpu(facts, module);
                 // One finding for each evaluation within a step, however many there are.
                 let place = if is_evaluation
                     && !matches!(evaluation, Evaluation::Function(_))
@@ -150,6 +151,12 @@ fn wants_inputs_here(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<
     let own = facts.function_scope(event.scope);
     let here = events.iter().filter(|other| facts.function_scope(other.scope) == own);
     here.into_iter().any(|other| matches!(other.kind, EventKind::RequiresGrad | EventKind::Grad { .. }))
+}
+
+/// Whether the file makes the network and names no device or framework that could move it: then it stays on the CPU.
+fn stays_on_cpu(facts: &FileFacts<'_>, module: &str) -> bool {
+    let movers = [".to(", "cuda", "device", "gpu", "Accelerator", "Trainer", "Fabric", "lightning", "deepspeed"];
+    facts.built.contains(module) && !movers.iter().any(|mover| facts.source.contains(mover))
 }
 
 fn is_constructor(facts: &FileFacts<'_>, scope: ScopeId) -> bool {
