@@ -111,34 +111,40 @@ const PHRASES = [
     .flatMap(([name, chinese]) => ["GiB", "MiB", "KiB"].map((unit) => [`${name} {bytes} ${unit}`, `${chinese} {bytes} ${unit}`])),
 ];
 
-let patterns = null;
+const knownPatterns = new Map();
 
 // Made once, when Chinese is first needed.
-function compiledPhrases() {
+function patterns(phrases) {
   const plain = (text) => text.replace(/[.*+?^$()|[\]\\]/g, "\\$&");
-  return PHRASES.map(([english, chinese]) => ({
+  if (!knownPatterns.has(phrases)) knownPatterns.set(phrases, phrases.map(([english, chinese]) => ({
     pattern: new RegExp(`^${english.split(/\{\w+\}/).map(plain).join("([^]+?)")}$`),
     names: [...english.matchAll(/\{(\w+)\}/g)].map(([, name]) => name),
     chinese,
-  }));
+  })));
+  return knownPatterns.get(phrases);
 }
 
 // A sentence in the page's language; `null` where there is no translation.
-function chinese(text) {
-  patterns ??= compiledPhrases();
-  for (const { pattern, names, chinese: phrase } of patterns) {
+function chinese(text, phrases) {
+  for (const { pattern, names, chinese: phrase } of patterns(phrases)) {
     const values = text.match(pattern)?.slice(1);
     if (!values) continue;
     return phrase.replace(/\{(\w+)\}/g, (_, name) => {
       const value = values[names.indexOf(name)];
-      return chinese(value) ?? value;
+      return chinese(value, phrases) ?? value;
     });
   }
   return null;
 }
 
 // The sentence and its language, for screen readers.
-function said(text) {
-  const translated = state.language === "zh" ? chinese(text) : null;
+function said(text, phrases = PHRASES) {
+  const translated = state.language === "zh" ? chinese(text, phrases) : null;
   return { text: translated ?? text, lang: translated === null ? "en" : "zh-CN" };
+}
+
+// Why there is no answer, and what to do about it.
+function refusal(error) {
+  const parts = [error.message, error.hint].filter(Boolean).map((part) => said(part, REFUSALS));
+  return parts.flatMap(({ text, lang }, index) => [...(index ? [" — "] : []), make("span", { lang }, text)]);
 }

@@ -17,7 +17,7 @@ async function searchPlans() {
     drawPlans();
   } catch (error) {
     found = null;
-    element("plans").replaceChildren(make("p", { class: "refusal" }, error.hint ? `${error.message} — ${error.hint}` : error.message));
+    element("plans").replaceChildren(make("p", { class: "refusal" }, ...refusal(error)));
   } finally {
     button.disabled = false;
   }
