@@ -37,6 +37,8 @@ const SAMPLED: u32 = 6;
 pub struct Scenarios {
     expected: Program,
     alternatives: Option<Alternatives>,
+    /// Orders of addresses that are possible, but not likely.
+    unlikely_orders: Vec<SimulatedDriver>,
     /// What the model's file does not record.
     file_causes: Vec<Cause>,
     is_cudnn_benchmarked: bool,
@@ -124,7 +126,14 @@ impl Scenarios {
         let file_causes = by_file.into_iter().chain(others.into_iter().flatten()).collect();
         let script = bound.model.script.as_ref();
         let script = script.map(|script| ScriptFacts { may_skip_updates: script.has_grad_scaler });
-        Ok(Scenarios { expected, alternatives, file_causes, is_cudnn_benchmarked, script })
+        let unlikely_orders = unlikely_address_orders(script.is_some()).collect();
+        Ok(Scenarios { expected, alternatives, unlikely_orders, file_causes, is_cudnn_benchmarked, script })
+    }
+
+    /// The same under likely orders of addresses only: the verdict stays, ranges may be narrower.
+    #[must_use]
+    pub fn under_likely_orders(self) -> Scenarios {
+        Scenarios { unlikely_orders: Vec::new(), ..self }
     }
 
     /// The expected requests.
@@ -216,9 +225,7 @@ impl Scenarios {
 
     /// Every simulation; those that need nearly `near` bytes are followed until memory repeats, as the expected one is.
     fn simulate(&self, settings: &Settings, near: Option<u64>, keeps_journal: bool) -> Runs {
-        let unlikely: Vec<SimulatedDriver> = unlikely_address_orders(self.script.is_some()).collect();
-        let unlikely_count = unlikely.len();
-        let unlikely = unlikely.into_iter().map(|driver| (&self.expected, driver));
+        let unlikely = self.unlikely_orders.iter().map(|driver| (&self.expected, driver.clone()));
         let simulations: Vec<_> = self.simulations().chain(unlikely).collect();
         let indices: Vec<usize> = (0..simulations.len()).collect();
         let run = |&index: &usize| {
@@ -230,7 +237,7 @@ impl Scenarios {
             true => indices.iter().map(run).collect(),
             false => parallel::map_once(&indices, run),
         };
-        let unlikely_orders = runs.split_off(runs.len() - unlikely_count);
+        let unlikely_orders = runs.split_off(runs.len() - self.unlikely_orders.len());
         let alternative_runs = runs.split_off(self.expected.orders().len());
         let other_orders = runs.split_off(1);
         let alternatives = self.alternatives.as_ref();

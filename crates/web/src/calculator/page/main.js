@@ -2,7 +2,7 @@
 "use strict";
 
 // An answer that takes longer, in milliseconds, is preceded by a draft, which follows the shown steps only.
-const SLOW = 40;
+const SLOW = 25;
 let slowness = 0;
 
 const askWhole = latest(async () => {
