@@ -44,6 +44,39 @@ if world > 1:
 """
 
 
+ACCELERATED = """
+import json, os, sys, torch
+from accelerate import Accelerator
+from transformers import GPT2Config, GPT2LMHeadModel
+torch.manual_seed(0)
+config = GPT2Config(n_layer=2, n_head=2, n_embd=16, vocab_size=64, n_positions=16, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, use_cache=False)
+model = GPT2LMHeadModel(config)
+accelerator = Accelerator()
+if os.environ.get("ACCELERATE_USE_FSDP") == "true":
+    # Accelerate takes FSDP for GPUs only and would train with DDP: its own code for FSDP2 follows all the same.
+    from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
+    accelerator.state.distributed_type = DistributedType.FSDP
+    accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin()
+model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters()))
+whole = torch.randint(0, 64, ({batch}, {sequence}), generator=torch.Generator().manual_seed(1))
+mine = whole.chunk(accelerator.num_processes)[accelerator.process_index]
+losses = []
+for _ in range({steps}):
+    optimizer.zero_grad()
+    loss = model(input_ids=mine, labels=mine).loss
+    accelerator.backward(loss)
+    optimizer.step()
+    losses.append(accelerator.reduce(loss.detach(), "mean").item())
+wrapped = [name for name, module in model.named_modules() if type(module).__name__.startswith("FSDP")]
+if accelerator.is_main_process:
+    print(json.dumps({{"losses": losses, "class": type(model).__name__, "wrapped": wrapped}}))
+accelerator.wait_for_everyone()
+# The threads of gloo's groups sometimes abort a process that ends by itself.
+sys.stdout.flush()
+os._exit(0)
+"""
+
+
 def tiny():
     config = GPT2Config(
         n_layer=2, n_head=2, n_embd=16, vocab_size=64, n_positions=16, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, use_cache=False
@@ -130,6 +163,45 @@ def test_the_configuration_for_accelerate_is_one_that_it_reads(captured, tmp_pat
     assert config.fsdp_config["fsdp_version"] == 2
     assert config.fsdp_config["fsdp_transformer_layer_cls_to_wrap"] == "GPT2Block"
     assert plan["all_ranks"]["batch"] == 4
+
+
+def alone():
+    """The losses of one process with the whole batch."""
+    torch.manual_seed(0)
+    model = tiny()
+    optimizer = torch.optim.AdamW(model.parameters())
+    whole = torch.randint(0, 64, (BATCH, SEQUENCE), generator=torch.Generator().manual_seed(1))
+    found = []
+    for _ in range(STEPS):
+        optimizer.zero_grad()
+        loss = model(input_ids=whole, labels=whole).loss
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found
+
+
+@pytest.mark.parametrize("how", ["ddp", "fsdp2"])
+def test_accelerate_launches_the_printed_configuration(captured, tmp_path, how):
+    pytest.importorskip("accelerate")
+    plan = answer(captured, "--gpus", "2", "--parallel", how, "--keep", "parallel", "--world", "2", "--batch", "2", "--seq", str(SEQUENCE))["plans"][0]
+    configuration, script = tmp_path / "accelerate.yaml", tmp_path / "train.py"
+    configuration.write_text(plan["accelerate"])
+    script.write_text(ACCELERATED.format(steps=STEPS, batch=BATCH, sequence=SEQUENCE))
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(configuration), str(script)]
+    # Two processes with gloo, with the file as it is: the processes ask this variable, not the file's use_cpu.
+    environment = {**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
+    done = subprocess.run(launch, capture_output=True, text=True, timeout=180, env=environment)
+    assert done.returncode == 0, done.stderr[-3000:]
+    found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
+    expected = alone()
+    assert expected[-1] < expected[0] - 0.01, "nothing is learned"
+    assert found["losses"] == pytest.approx(expected, rel=1e-5)
+    classes = {"ddp": "DistributedDataParallel", "fsdp2": "FSDPGPT2LMHeadModel"}
+    assert found["class"] == classes[how]
+    blocks = {"transformer.h.0", "transformer.h.1"}
+    # Accelerate also shards the embedding, and the last norm with the head, outside the blocks.
+    assert {name for name in found["wrapped"] if name.startswith("transformer.h.")} == (set() if how == "ddp" else blocks)
 
 
 def test_a_plan_for_several_gpus_is_not_applied_to_a_live_model(captured):

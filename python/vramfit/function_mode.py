@@ -7,6 +7,7 @@ that represents it here, and records the few things that PyTorch's dispatcher do
 
 from __future__ import annotations
 
+import sys
 from types import FunctionType
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
@@ -170,6 +171,8 @@ def _from_data(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dic
         host = recorder.info_of(args[0]).host
         kwargs.setdefault("dtype", args[0].dtype)
         args, func = args[1:], torch.tensor
+    elif func is not torch.from_numpy and wanted is None:
+        wanted = _device_of_script()
     if wanted is not None:
         device = as_device(wanted)
         host = device is not None and device.type == "cpu"
@@ -187,6 +190,8 @@ def _from_data(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dic
         if not args:
             kwargs["data"] = data
     requires_grad = kwargs.pop("requires_grad", False)
+    if func is not torch.from_numpy:
+        kwargs["device"] = CPU
     with recorder.paused():
         result = func(*args, **kwargs)
     info = recorder.adopt(result, recorder.session.kinds.of(result), None, 0, host, real=True, known=True)
@@ -199,6 +204,11 @@ def _from_data(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dic
         with mode:
             result.requires_grad_()
     return result
+
+
+def _device_of_script() -> Optional[torch.device]:
+    """What ``torch.set_default_device`` or ``with torch.device(…)`` says, if anything: PyTorch applies it after this mode."""
+    return getattr(sys.modules.get("torch.utils._device"), "CURRENT_DEVICE", None)
 
 
 def _number(mode: FunctionMode, item: Any) -> Any:

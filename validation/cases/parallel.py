@@ -79,6 +79,19 @@ def deepspeed():
         Case("ds3-llama-small-ahead", "llama-small", 2, 128, dtype="bf16", stage3="max_reuse_distance=0,prefetch_bucket_size=1000000,max_live_parameters=3000000", parallel="deepspeed:3", world=2, **small),
         Case("ds3-residual-persistent", "residual", 511, stage3="max_reuse_distance=100000,param_persistence_threshold=10000", parallel="deepspeed:3", world=2, **small),
         Case("ds3-llama-1b-near", "llama-1b", 1, 512, dtype="bf16", stage3="max_reuse_distance=100000000,prefetch_bucket_size=10000000", parallel="deepspeed:3", world=8, reduce_bucket_size=50_000_000),
+        *offloaded_weights(small),
+    ]
+
+
+def offloaded_weights(small):
+    """`offload_param`: not measured yet."""
+    both = {"optimizer_state": "cpu", "cpu_offload": True}
+    return [
+        Case("ds3-residual-weights-offload", "residual", 511, cpu_offload=True, parallel="deepspeed:3", world=2, **small),
+        Case("ds3-gpt2-small-weights-offload", "gpt2-small", 4, 256, dtype="bf16", cpu_offload=True, parallel="deepspeed:3", world=4, **small),
+        Case("ds3-gpt2-small-all-offload", "gpt2-small", 4, 256, dtype="bf16", **both, parallel="deepspeed:3", world=4, **small),
+        Case("ds3-llama-small-all-offload", "llama-small", 2, 128, dtype="bf16", accumulate=2, **both, parallel="deepspeed:3", world=3, **small),
+        Case("ds3-llama-1b-all-offload", "llama-1b", 1, 512, dtype="bf16", **both, parallel="deepspeed:3", world=8, reduce_bucket_size=50_000_000),
     ]
 
 

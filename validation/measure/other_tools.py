@@ -1,17 +1,19 @@
-"""What other tools say of the ranks that were measured: PyTorch's FSDPMemTracker, and the estimator of DeepSpeed.
+"""What other tools say of the ranks that were measured: PyTorch's FSDPMemTracker, and the estimators of DeepSpeed.
 
-    python3 validation/measure/other_tools.py tracker --out tracker.json     # on a GPU; one process for each case of FSDP2 in fp32 or bf16
-    python3 validation/measure/other_tools.py estimator --out estimator.json # anywhere with DeepSpeed
-    python3 validation/measure/other_tools.py table tracker.json estimator.json
+    python3 validation/measure/other_tools.py tracker      # on a GPU; one process for each case of FSDP2
+    python3 validation/measure/other_tools.py fake-tracker # anywhere: on the CPU, with fake tensors
+    python3 validation/measure/other_tools.py estimator    # anywhere with DeepSpeed
 
-FSDPMemTracker follows a real step and gives the most bytes that were active; DeepSpeed's estimator computes from the number of weights.
+Each prints lines for validation/measured/other-tools.jsonl (`| grep '^{'` drops what DeepSpeed logs); other_tools_simumax.py asks SimuMax, other_tools_table.py makes the tables of
+docs/several-gpus.md.
+
+FSDPMemTracker follows a real step and gives the most bytes that were active; DeepSpeed's estimators compute from the number of weights.
 """
 
 import argparse
-import gzip
 import json
-import statistics
 import sys
+import traceback
 from pathlib import Path
 
 import fork_pool
@@ -24,6 +26,49 @@ HERE = Path(__file__).parent
 def tracked_cases(cases):
     is_plain = lambda case: (case.accumulate, case.inputs, case.cpu_offload) == (1, "kept", False)  # noqa: E731
     return [case for case in cases.values() if case.parallel == "fsdp2" and case.name.startswith("fsdp2-") and is_plain(case)]
+
+
+def tracked_with_fakes(case_name):
+    """The same without a GPU. `fully_shard` asks the driver for the current GPU, so that the mesh, and with it the tensors, are of the CPU."""
+    import torch.distributed as dist
+    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch.distributed import device_mesh
+    from torch.utils._python_dispatch import _disable_current_modes
+
+    make_mesh = device_mesh.init_device_mesh
+
+    def make_real_mesh(*sizes, **names):
+        # A mesh reads the numbers of ranks from a tensor, and a fake one has none.
+        with _disable_current_modes():
+            return make_mesh(*sizes, **names)
+
+    device_mesh.init_device_mesh = make_real_mesh
+    try:
+        with FakeTensorMode(allow_non_fake_inputs=True):
+            return tracked(case_name, "cpu")
+    finally:
+        device_mesh.init_device_mesh = make_mesh
+        if dist.is_initialized():
+            dist.destroy_process_group()
+
+
+def converted(model, dtype):
+    """`model.to(dtype)`, which fails with fake weights: weak references to them exist."""
+    import torch
+    from torch._subclasses.fake_tensor import FakeTensor
+
+    if not any(isinstance(weight, FakeTensor) for weight in model.parameters()):
+        return model.to(dtype)
+    new = {}  # with the weight itself, whose id is another's when it is gone
+    for module in model.modules():
+        for name, weight in module.named_parameters(recurse=False):
+            if id(weight) not in new:
+                new[id(weight)] = weight, torch.nn.Parameter(weight.detach().to(dtype), weight.requires_grad)
+            setattr(module, name, new[id(weight)][1])
+        for name, buffer in module.named_buffers(recurse=False):
+            if buffer.is_floating_point():
+                setattr(module, name, buffer.to(dtype))
+    return model
 
 
 def tracked(case_name, device="cuda", tiny=False):
@@ -45,7 +90,7 @@ def tracked(case_name, device="cuda", tiny=False):
     entry = MODELS[case.model]
     model = entry.build("cpu", tiny)
     if DTYPES[case.dtype] is not None:
-        model = model.to(DTYPES[case.dtype])
+        model = converted(model, DTYPES[case.dtype])
     inputs, targets = make_inputs(entry, case, tiny)
     model.train()
     apply_checkpointing(model, case.checkpoint, case.checkpoint_save)
@@ -85,55 +130,53 @@ def track(given):
         for case in wanted
     ]
     answers = fork_pool.run(jobs, given.jobs, 150, given.device)
-    return {name: answer.get("peak") or answer.get("error") for name, answer in answers.items()}
+    yield from (("FSDPMemTracker on an H200", name, answer.get("peak") or answer.get("error")) for name, answer in answers.items())
+
+
+def track_fakes(given):
+    from cases import CASES
+
+    for case in tracked_cases(CASES)[: given.first]:
+        try:
+            peak = tracked_with_fakes(case.name)["peak"]
+        except Exception as error:  # a tool that cannot is reported, not hidden
+            traceback.print_exc()
+            peak = f"{type(error).__name__}: {error}".splitlines()[0]
+        yield "FSDPMemTracker without a GPU", case.name, peak
 
 
 def estimate(_):
     """DeepSpeed's formulas; the weights of a model are the same in any type to them."""
+    from deepspeed.runtime.zero.stage3 import estimate_zero3_model_states_mem_needs
     from deepspeed.runtime.zero.stage_1_and_2 import estimate_zero2_model_states_mem_needs
 
     from cases import CASES, MODELS
 
-    found = {}
     for case in CASES.values():
+        if case.parallel not in ("deepspeed:2", "deepspeed:3"):
+            continue
+        model = MODELS[case.model].build("meta")
+        weights = sum(weight.numel() for weight in model.parameters())
+        offloads = case.optimizer_state == "cpu"
         if case.parallel == "deepspeed:2":
-            weights = sum(weight.numel() for weight in MODELS[case.model].build("meta").parameters())
-            offloads = case.optimizer_state == "cpu"
-            found[case.name] = estimate_zero2_model_states_mem_needs(weights, case.world, 1, offloads)[1]
-    return found
-
-
-def table(files):
-    measured = json.load(gzip.open(HERE.parent / "measured" / "measured.json.gz"))["cases"]
-    for file in files:
-        errors = []
-        for name, peak in sorted(json.loads(Path(file).read_text()).items()):
-            if name not in measured or not isinstance(peak, int):
-                print(f"{name:36} {peak}")
-                continue
-            truth = measured[name]["peak_allocated"]
-            errors.append(100 * (peak - truth) / truth)
-            print(f"{name:36} measured {truth / 2**20:8.1f} MiB  said {peak / 2**20:8.1f} MiB  {errors[-1]:+7.2f} %")
-        if errors:
-            sizes = [abs(error) for error in errors]
-            print(f"{file}: {len(errors)} cases, median error {statistics.median(sizes):.1f} %, worst {max(sizes):.1f} %")
+            yield "estimate_zero2_model_states_mem_needs", case.name, estimate_zero2_model_states_mem_needs(weights, case.world, 1, offloads)[1]
+            continue
+        largest = max(sum(weight.numel() for weight in module.parameters(recurse=False)) for module in model.modules())
+        needed = estimate_zero3_model_states_mem_needs(weights, largest, case.world, 1, offloads, case.cpu_offload, zero_init=False)
+        yield "estimate_zero3_model_states_mem_needs", case.name, needed[1]
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=["tracker", "estimator", "table"])
-    parser.add_argument("files", nargs="*")
-    parser.add_argument("--out", type=Path)
+    ways = {"tracker": track, "fake-tracker": track_fakes, "estimator": estimate}
+    parser.add_argument("what", choices=list(ways))
     parser.add_argument("--jobs", type=int, default=12)
     parser.add_argument("--first", type=int, help="only so many cases")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--tiny", action="store_true", help="small sizes, for a CPU")
     given = parser.parse_args()
-    if given.what == "table":
-        return table(given.files)
-    found = (track if given.what == "tracker" else estimate)(given)
-    text = json.dumps(found, indent=1)
-    given.out.write_text(text + "\n") if given.out else print(text)
+    for tool, case, peak in ways[given.what](given):
+        print(json.dumps({"tool": tool, "case": case, "peak": int(peak) if isinstance(peak, (int, float)) else peak}), flush=True)
 
 
 if __name__ == "__main__":

@@ -181,7 +181,7 @@ fn what_changes_memory_and_is_not_simulated_is_refused_by_its_key() {
     };
     for (configuration, words) in [
         (zero(json!({"contiguous_gradients": false})), "zero_optimization.contiguous_gradients: found false"),
-        (zero(json!({"offload_param": {"device": "cpu"}})), "zero_optimization.offload_param.device: found \"cpu\""),
+        (zero(json!({"offload_param": {"device": "nvme"}})), "zero_optimization.offload_param.device: found nvme"),
         (zero(json!({"offload_optimizer": {"device": "nvme"}})), "found nvme"),
         (zero(json!({"stage": 0})), "zero_optimization.stage: found 0, needed 1, 2 or 3"),
         (zero(json!({"reduce_bucket_size": "large"})), "needed a whole number"),
@@ -213,6 +213,36 @@ fn what_changes_memory_and_is_not_simulated_is_refused_by_its_key() {
     }
     let missing = refusal(&["estimate", "gpt2", "--world", "2", "--deepspeed-config", "nowhere.json"]);
     assert!(missing.contains("nowhere.json"), "{missing}");
+}
+
+#[test]
+fn weights_on_the_cpu_are_a_key_of_stage_3() {
+    let file = |stage: u32, device: &str| {
+        json!({"bf16": {"enabled": true}, "zero_optimization": {
+            "stage": stage, "reduce_bucket_size": 1e6, "offload_param": {"device": device, "pin_memory": true}}})
+    };
+    let (on_gpu, on_cpu) = (with(&file(3, "none"), &["--batch", "1"]), with(&file(3, "cpu"), &["--batch", "1"]));
+    assert_eq!(
+        (&on_gpu["settings"]["offload_param"], &on_cpu["settings"]["offload_param"]),
+        (&json!(false), &json!(true))
+    );
+    let peak = |answer: &Value| answer["peak_allocated"].as_u64().unwrap();
+    assert!(peak(&on_cpu) < peak(&on_gpu), "{} and {}", peak(&on_cpu), peak(&on_gpu));
+    assert!(on_cpu["notes"].to_string().contains("offload_param was not measured"), "{}", on_cpu["notes"]);
+    assert!(!on_gpu["notes"].to_string().contains("offload_param"), "{}", on_gpu["notes"]);
+    assert_eq!(on_cpu["exact"], false);
+    let model = capture("gpt2-small");
+    let zero = ["--parallel", "deepspeed:3", "--offload-param", "--world", "4", "--dtype", "bf16", "--batch", "1"];
+    let (_, plan) =
+        json(&[&["plan", model.as_str(), "--gpu", "H200", "--seq", "256", "--vram", "2GiB"], &zero[..]].concat());
+    let printed: Value = serde_json::from_str(plan["plans"][0]["deepspeed"].as_str().unwrap()).unwrap();
+    assert_eq!(printed["zero_optimization"]["offload_param"], json!({"device": "cpu", "pin_memory": true}));
+    assert!(plan["plans"][0]["changes"].to_string().contains("copies of weights from the CPU are not counted"));
+    let passed_over = with(&file(2, "cpu"), &["--batch", "1"]);
+    assert_eq!(passed_over["settings"]["offload_param"], false);
+    assert!(passed_over["notes"].to_string().contains("zero_optimization.offload_param.device"));
+    let message = refused(&file(3, "none"), &["--offload-param"]);
+    assert!(message.contains("--offload-param true") && message.contains("offload_param.device"), "{message}");
 }
 
 #[test]

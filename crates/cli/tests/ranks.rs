@@ -145,6 +145,10 @@ fn mistakes_are_named() {
             "--no-sync: found --parallel deepspeed:2",
         ),
         (&["--parallel", "ddp", "--world", "2", "--overlap-comm", "true"], "needed deepspeed:STAGE"),
+        (
+            &["--parallel", "deepspeed:2", "--world", "2", "--offload-param"],
+            "--offload-param: found --parallel deepspeed:2, needed deepspeed:3",
+        ),
         (&["--parallel", "pipeline"], "needed none, ddp, zero1, fsdp2, hsdp:RxS, tp or deepspeed:1, :2 or :3"),
         (&["--parallel", "tp", "--world", "2"], "found no linear layers of attention or MLP"),
         (&["--parallel", "tp", "--world", "1"], "needed at least 2 GPUs"),

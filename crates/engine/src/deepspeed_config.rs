@@ -37,11 +37,19 @@ pub fn apply(run: &mut RunSettings, around: Around<'_>) -> Result<(), Failure> {
     let stage = stage(&file)?;
     let way = ParallelWay::DeepSpeed(stage);
     run.ranks.parallel = both.agreed("parallel", &run.ranks.parallel, "zero_optimization.stage", Some(way))?;
-    let state = state(&file)?;
-    let place = |state: StateLocation| if state == StateLocation::Cpu { "cpu" } else { "gpu" };
+    let place = |is_on_host: bool| if is_on_host { "cpu" } else { "gpu" };
     let key = "zero_optimization.offload_optimizer.device";
-    if both.agreed("optimizer-state", &place(run.optimizer_state), key, state.map(place))? == "cpu" {
+    let (given, in_file) = (run.optimizer_state == StateLocation::Cpu, is_on_host(&file, key)?);
+    if both.agreed("optimizer-state", &place(given), key, in_file.map(place))? == "cpu" {
         run.optimizer_state = StateLocation::Cpu;
+    }
+    let key = "zero_optimization.offload_param.device";
+    let in_file = is_on_host(&file, key)?;
+    if stage == ZeroStage::Three {
+        run.ranks.offload_param = both.agreed("offload-param", &run.ranks.offload_param, key, in_file)?;
+    } else if in_file == Some(true) {
+        // DeepSpeed passes over it below stage 3.
+        found.without_memory.push(key.to_owned());
     }
     precision(run, both)?;
     engine(run, both, stage, &mut found)?;
@@ -104,12 +112,12 @@ fn stage(file: &File) -> Result<ZeroStage, Failure> {
     }
 }
 
-fn state(file: &File) -> Result<Option<StateLocation>, Failure> {
-    let key = "zero_optimization.offload_optimizer.device";
+/// Whether a part says that something is on the CPU.
+fn is_on_host(file: &File, key: &str) -> Result<Option<bool>, Failure> {
     match file.text(key)?.as_deref() {
         None => Ok(None),
-        Some("none") => Ok(Some(StateLocation::Gpu)),
-        Some("cpu") => Ok(Some(StateLocation::Cpu)),
+        Some("none") => Ok(Some(false)),
+        Some("cpu") => Ok(Some(true)),
         Some(other) => Err(file.failure(&format!("{key}: found {other}, which is not simulated; needed none or cpu"))),
     }
 }

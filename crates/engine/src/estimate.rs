@@ -48,8 +48,8 @@ impl<'a> Estimated<'a> {
         Estimated::of(options, model, known, cudnn, plan_command, false)
     }
 
-    /// The same without the steps after those that are reported, if it is a draft: most of the time goes into following them until memory
-    /// repeats.
+    /// The same, if it is a draft, without the steps after those that are reported and without unlikely orders of addresses: that is most
+    /// of the time.
     pub fn of(
         options: &RunSettings,
         model: &'a Model,
@@ -66,7 +66,9 @@ impl<'a> Estimated<'a> {
         let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
         let mut training = training(options, model)?;
         training.goes_on &= !is_draft;
-        let answer = Scenarios::record(&bound, &training, device.machine())?
+        let scenarios = Scenarios::record(&bound, &training, device.machine())?;
+        let scenarios = if is_draft { scenarios.under_likely_orders() } else { scenarios };
+        let answer = scenarios
             .answer(&device, &device.settings(settings), true)
             .map_err(|error| beyond_addresses(options, &bound, error))?;
         let mut notes = conflicts::without_effect(options, &bound);

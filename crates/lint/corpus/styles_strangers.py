@@ -483,3 +483,180 @@ def restore(device):
     both = nn.ModuleDict({"enc": enc, "dec": dec})
     both.load_state_dict(torch.load("both.pth", map_location=device))  # expect: VF010
     return both
+# case: a part of the network that the optimizer trains
+import torch
+from nets import Contractive
+model = Contractive().cuda()
+optimizer = torch.optim.Adam(model.parameters())
+for image in batches:
+    recon = model(image.cuda())
+    code = model.encoder(image.cuda())
+    loss, penalty = contractive(model.encoder, image, recon, code)
+    optimizer.zero_grad()  # expect: VF006
+    loss.backward()
+    optimizer.step()
+# case: random numbers of another type stay where they are
+import torch
+def train(model, loader, optimizer, scale):
+    for x in loader:
+        optimizer.zero_grad()
+        eps = torch.randn(4, 3).to(scale.dtype)
+        loss = model(x.cuda(), eps).sum()
+        loss.backward()
+        optimizer.step()
+# case: numbers of each batch from a loader, without gradients wanted
+import torch
+from scoring import Scorer
+def accuracy(loader):
+    scorer = Scorer().cuda()
+    right = []
+    for x, y in loader:
+        scores = scorer(x.cuda())  # expect: VF003
+        right.append((scores.argmax(1).cpu() == y).float().mean().item())
+    return sum(right) / len(right)
+# case: a state that each batch's own keys make grow
+import torch
+class Memory:
+    def __init__(self, model):
+        self.model = model.cuda()
+        self.optimizer = torch.optim.Adam(self.model.parameters())
+        self.states = {}
+    def run(self, sampler):
+        for nodes, x in sampler:
+            self.optimizer.zero_grad()
+            h = self.model(x.cuda())
+            h.sum().backward()
+            self.optimizer.step()
+            for row, node in enumerate(nodes.tolist()):
+                self.states[node] = h[row]  # expect: VF002
+# case: a running mean that goes to the batch's device
+import torch
+from torch import nn
+class Centred(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(8, 8)
+        self.centre = torch.zeros(8)
+    def forward(self, x):
+        h = self.body(x)
+        self.centre = 0.9 * self.centre.to(h.device) + 0.1 * h.mean(0)  # expect: VF002
+        return h
+# case: weights updated by hand
+import torch
+def train(net, batches, criterion):
+    net.cuda()
+    for x, y in batches:
+        out = net(x.cuda())
+        net.zero_grad()  # expect: VF006
+        criterion(out, y.cuda()).backward()
+        for p in net.parameters():
+            p.data.add_(p.grad, alpha=-0.1)
+# case: one made-up batch is timed
+import torch
+def measure(layer):
+    layer.cuda()
+    opt = torch.optim.Adam(layer.parameters(), 1e-3)
+    x = torch.ones(32, 100, device="cuda")
+    for _ in range(1000):
+        layer(x).mean().backward()
+        opt.step()
+# case: a network that another file makes, and its checkpoint freed before it moves
+import torch
+from zoo import build_pet, build_whole
+part = build_pet()
+part.load_state_dict(torch.load("part.pth"), strict=False)
+model = build_whole(part)
+model.to(torch.device("cuda:0"))
+# case: the rows of a series that a network gets
+import torch
+from torch import nn
+def train(frame, net):
+    series = torch.tensor(frame.values).unfold(0, 96, 1)
+    series = series.cuda()  # expect: VF015
+    net.cuda()
+    opt = torch.optim.Adam(net.parameters())
+    for epoch in range(30):
+        order = torch.randperm(len(series), device="cuda")
+        for i in range(0, len(series), 256):
+            opt.zero_grad()
+            loss = net(series[order[i : i + 256]]).mean()
+            loss.backward()
+            opt.step()
+# case: an average of weights is sampled between the steps
+import torch
+from nets import Generator
+def train(batches, loss_fn):
+    gen, shadow = Generator().cuda(), Generator().cuda()
+    shadow.eval()
+    opt = torch.optim.Adam(gen.parameters())
+    for i, real in enumerate(batches):
+        opt.zero_grad()
+        loss = loss_fn(gen(torch.randn(8, 64, device="cuda")), real.cuda())
+        loss.backward()
+        opt.step()
+        if i % 100 == 0:
+            show(shadow(torch.randn(8, 64, device="cuda")).data.cpu())  # expect: VF003
+# case: a few pictures of a list that is written out
+import torch
+from nets import Coder
+model = Coder().cuda()
+noise = []
+shown = []
+shares = [0.1, 0.2, 0.5]
+for share in shares:
+    noise.append(share)
+for level in noise:
+    image = blur(level).cuda()
+    shown.append(model(image))
+# case: a memory of fixed size is written by rows
+import torch
+from torch import nn
+class Cells(nn.Module):
+    def __init__(self, n):
+        super().__init__()
+        self.cell = nn.GRUCell(8, 8)
+        self.memory = torch.zeros(n, 4, 8)
+    def forward(self, rows, ids, x):
+        self.memory[rows, ids, :] = self.cell(x)
+        return self.memory
+# case: a forward hook whose last parameters have defaults
+import torch
+def watch(model, layers, loader):
+    cache = {}
+    for name, layer in layers.items():
+        def look(_, __, output, name_=name, layer_=layer):
+            cache[name_] = {"layer": layer_, "tensor": output.detach().cpu()}
+        layer.register_forward_hook(look)
+    with torch.no_grad():
+        for x in loader:
+            model(x.cuda())
+    return cache
+# case: two optimizers that one function zeroes, one of them now and then too
+import torch
+class Solver:
+    def __init__(self, gen, disc):
+        self.gen, self.disc = gen.cuda(), disc.cuda()
+        self.g_optimizer = torch.optim.Adam(self.gen.parameters())
+        self.d_optimizer = torch.optim.Adam(self.disc.parameters())
+    def reset(self):
+        self.g_optimizer.zero_grad()
+        self.d_optimizer.zero_grad()
+    def train(self, loader):
+        for i, real in enumerate(loader):
+            real = real.cuda()
+            self.reset()
+            d_loss = self.disc(self.gen(real).detach()).mean() - self.disc(real).mean()
+            d_loss.backward()
+            self.d_optimizer.step()
+            if (i + 1) % 5 == 0:
+                self.reset()
+                g_loss = -self.disc(self.gen(real)).mean()
+                g_loss.backward()
+                self.g_optimizer.step()
+# case: a network that stays on the CPU
+import torch
+from torch import nn
+net = nn.Sequential(nn.Linear(4, 2))
+net.eval()
+for x, y in test_loader:
+    print(net(x).argmax(1) == y)

@@ -61,7 +61,8 @@ impl Cluster {
     /// A stage of DeepSpeed's ZeRO over all of them.
     fn zero(&self, stage: ZeroStage, bucket: i64, clips: bool) -> Parallel {
         let gathering = Gathering::default();
-        Parallel::DeepSpeed(DeepSpeed { world: self.world(), stage, bucket, overlaps: true, clips, gathering })
+        let (world, overlaps, offloads_weights) = (self.world(), true, false);
+        Parallel::DeepSpeed(DeepSpeed { world, stage, bucket, overlaps, clips, gathering, offloads_weights })
     }
 
     /// The ways of spreading a training that clips gradients or not, PyTorch's own first, of these the one that sends least.

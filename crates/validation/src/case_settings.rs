@@ -162,6 +162,7 @@ fn parallel(settings: &RankSettings) -> Parallel {
                 overlaps,
                 clips: settings.gradient_clipping != "false",
                 gathering: gathering(&settings.stage3),
+                offloads_weights: settings.cpu_offload,
             });
         }
         None => return Parallel::None,

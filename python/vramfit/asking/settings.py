@@ -143,7 +143,7 @@ SETTINGS: Dict[str, Callable[[str, Any], List[str]]] = {
     "reduce_dtype": _one_of("fp32", "bf16", "fp16", "fp64"), "cpu_offload": _switch, "gradient_as_bucket_view": _switch, "static_graph": _switch, "no_sync": _truth,
     "reduce_bucket_size": _count, "overlap_comm": _truth, "gradient_clipping": _truth,
     "stage3_prefetch_bucket_size": _count_or_none, "stage3_max_live_parameters": _count_or_none, "stage3_max_reuse_distance": _count_or_none,
-    "stage3_param_persistence_threshold": _count_or_none, "deepspeed_config": _file,
+    "stage3_param_persistence_threshold": _count_or_none, "offload_param": _switch, "deepspeed_config": _file,
     "gpus": _count, "nodes": _count, "link": _speed, "network": _speed,
     "gpu": _text, "vram": _bytes, "alloc_conf": _text, "torch": _text, "cudnn": _path, "margin": _share, "keep": _modules,
 }

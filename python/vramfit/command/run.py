@@ -79,7 +79,7 @@ def run(arguments: List[str]) -> int:
         from ..running.script import Limits, record
 
         progress.at(f"running {given.script}")
-        known = Gpu(gpu["name"], _capability(gpu), int(gpu["memory"] or 0), int(gpu["multiprocessors"] or 0))
+        known = Gpu(gpu["name"], _capability(gpu), int(gpu["memory"] or 0), int(gpu["multiprocessors"] or 0), int(gpu.get("cache") or 0))
         # What the script prints must not get between the lines of JSON.
         with contextlib.redirect_stdout(sys.stderr if given.json else sys.stdout):
             recorded = record(given.script, given.arguments, known, Limits(given.steps, given.through_eval), progress.at, given.world)

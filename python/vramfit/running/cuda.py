@@ -8,30 +8,9 @@ from typing import Any, Callable, Dict, Tuple
 import torch
 
 from ..patches import Patches
+from .properties import Gpu, Properties
 
-
-class Gpu:
-    """What scripts ask about a GPU."""
-
-    def __init__(self, name: str, capability: Tuple[int, int], memory: int, multiprocessors: int) -> None:
-        self.name = name
-        self.capability = capability
-        self.memory = memory
-        self.multiprocessors = multiprocessors
-
-
-class _Properties:
-    """Stands for ``torch.cuda.get_device_properties``."""
-
-    def __init__(self, gpu: Gpu) -> None:
-        self.name = gpu.name
-        self.major, self.minor = gpu.capability
-        self.total_memory = gpu.memory
-        self.multi_processor_count = gpu.multiprocessors
-        self.is_integrated = self.is_multi_gpu_board = 0
-        self.max_threads_per_multi_processor = 2048
-        self.warp_size = 32
-        self.gcnArchName = ""
+__all__ = ["Gpu", "install"]
 
 
 class _Stream:
@@ -114,7 +93,7 @@ def install(patches: Patches, gpu: Gpu, recorder: Any) -> None:
 
     answers: Dict[str, Any] = {
         "is_available": always(True), "device_count": always(1), "is_initialized": always(True), "get_device_name": always(gpu.name),
-        "get_device_capability": always(gpu.capability), "get_device_properties": always(_Properties(gpu)),
+        "get_device_capability": always(gpu.capability), "get_device_properties": always(Properties(gpu, recorder)),
         "is_bf16_supported": always(gpu.capability >= (8, 0)),
         "current_stream": always(_Stream()), "default_stream": always(_Stream()), "stream": stream, "Stream": _Stream, "Event": _Event,
         "StreamContext": stream, "empty_cache": empty_cache, "get_rng_state": _rng_state, "get_rng_state_all": lambda: [_rng_state()],

@@ -158,7 +158,7 @@ const OFFLOAD_OPTIMIZER: Keys = &[
 ];
 
 const OFFLOAD_PARAM: Keys = &[
-    ("device", Only("\"none\"")),
+    ("device", Read),
     ("pin_memory", NoMemory),
     ("nvme_path", NoMemory),
     ("buffer_count", NoMemory),

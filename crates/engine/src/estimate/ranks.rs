@@ -45,6 +45,7 @@ pub fn parallel(options: &RunSettings) -> Result<Parallel, Failure> {
                 overlaps: flags.overlap_comm.unwrap_or(stage.overlaps_by_default()),
                 clips: flags.gradient_clipping.unwrap_or(DeepSpeed::CLIPS),
                 gathering: gathering(flags),
+                offloads_weights: flags.offload_param,
             }));
         }
         ParallelWay::Fsdp2 => (1, world(flags)?),
@@ -142,6 +143,7 @@ fn refuse(options: &RunSettings) -> Result<(), Failure> {
         ("--stage3-max-live-parameters", flags.stage3_max_live_parameters.is_some()),
         ("--stage3-max-reuse-distance", flags.stage3_max_reuse_distance.is_some()),
         ("--stage3-param-persistence-threshold", flags.stage3_param_persistence_threshold.is_some()),
+        ("--offload-param", flags.offload_param),
     ];
     if let Some((flag, _)) = has_gathering_flags.iter().find(|(_, is_given)| *is_given && !is_partitioned) {
         return needs(flag, "deepspeed:3");

@@ -95,7 +95,11 @@ fn is_made_on_cpu(facts: &FileFacts<'_>, before: &str, made: usize, model: &str)
     }
     let is_moved =
         |name: &str| name == model || assigned_at(before, name).is_some_and(|at| moves(statement(&before[at..])));
-    (is_class(maker) || is_of_library(facts, maker) || is_own_maker(facts, maker)) && !names.any(is_moved)
+    (is_class(maker)
+        || is_of_library(facts, maker)
+        || is_own_maker(facts, maker)
+        || is_made_elsewhere(facts, maker, given))
+        && !names.any(is_moved)
 }
 
 /// `Net(…)`, or `Net.from_pretrained(…)`.
@@ -123,6 +127,16 @@ fn is_own_maker(facts: &FileFacts<'_>, maker: &str) -> bool {
     let is_own = maker == name || maker.starts_with("self.") || maker.starts_with("cls.");
     let mut own = facts.index.functions.iter().filter(|function| function.name == name).peekable();
     is_own && own.peek().is_some() && own.all(|function| !names_a_device(&facts.source[function.range]))
+}
+
+/// Functions of other files, which are told nothing of a device: the file that calls them moves the network itself.
+fn is_made_elsewhere(facts: &FileFacts<'_>, maker: &str, given: &str) -> bool {
+    let is_imported =
+        facts.index.resolve(maker).is_some() && !facts.index.functions.iter().any(|own| own.name == maker);
+    let given = given.to_lowercase();
+    let is_told =
+        ["device", "cuda", "gpu", "rank", "cfg", "config", "args", "opt"].iter().any(|word| given.contains(word));
+    is_imported && !is_told && moves(facts.source)
 }
 
 fn names_a_device(text: &str) -> bool {

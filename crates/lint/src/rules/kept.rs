@@ -11,6 +11,7 @@ use crate::recorded::Subject;
 
 use super::kept_loop::{collects, evaluates, has_call};
 use super::kept_subject;
+use super::short_loop::runs_few_times;
 use super::unit_test::has_mocks;
 
 /// What is kept.
@@ -106,6 +107,9 @@ fn look<'a>(facts: &FileFacts<'a>, events: &[Event<'a>], event: &Event<'a>, repo
     let is_by_name = *how == Keeping::Store;
     let collects = || loops.iter().copied().find(|number| collects(facts, events, event, &tensor, *number));
     let number = trains.or_else(evaluates).or_else(gathers).or_else(computes).or_else(collects)?;
+    if trains.is_none() && loops.iter().all(|number| runs_few_times(facts, *number)) {
+        return None;
+    }
     let is_called_elsewhere = facts.loops[number].repeats == Repeats::Forward;
     if is_called_elsewhere && facts.index.usage.is_emptied(container) {
         return None;

@@ -1,5 +1,8 @@
 //! Loops that train nothing and yet keep what they compute: evaluations, and loops that put data through a network.
 
+use ruff_python_ast::Expr;
+use ruff_python_ast::visitor::{self, Visitor};
+
 use crate::analysis::facts::{Event, EventKind, FileFacts, Gradients, Iterates, LoopId};
 use crate::analysis::index::ClassKind;
 use crate::analysis::names::{self, Role};
@@ -72,13 +75,42 @@ pub fn collects(
         facts.loops_around(facts.loops[number].scope).any(|around| around != number && facts.trains(events, around));
     !is_network_method
         && calls
-        && (is_memory || brings_data(facts, events, number))
+        && (is_memory || brings_data(facts, events, number) || leaves_the_gpu(facts, event, container))
         && !(in_training && tensor.graph == Certainty::Yes)
 }
 
 /// Whether a network is called in a loop.
 pub fn has_call(facts: &FileFacts<'_>, events: &[Event<'_>], number: LoopId) -> bool {
     events.iter().any(|other| matches!(other.kind, EventKind::Forward { .. }) && facts.is_in(other.scope, number))
+}
+
+/// Whether what a container has collected is brought to main memory as a whole: then nobody wants it on the GPU.
+fn leaves_the_gpu(facts: &FileFacts<'_>, event: &Event<'_>, container: &str) -> bool {
+    struct Finder<'c> {
+        container: &'c str,
+        is_found: bool,
+    }
+    impl<'a> Visitor<'a> for Finder<'_> {
+        fn visit_expr(&mut self, expression: &'a Expr) {
+            if let Expr::Call(call) = expression
+                && let Expr::Attribute(method) = &*call.func
+                && matches!(method.attr.as_str(), "cpu" | "numpy" | "tolist")
+            {
+                // `torch.cat(kept).cpu()`, `kept.cpu()`.
+                let whole = match &*method.value {
+                    Expr::Call(inner) => inner.arguments.args.first(),
+                    other => Some(other),
+                };
+                let path = whole.and_then(names::access_path);
+                self.is_found |= path.as_deref() == Some(self.container);
+            }
+            visitor::walk_expr(self, expression);
+        }
+    }
+    let body = facts.function(event.scope).map_or(facts.body, |function| facts.index.functions[function].body);
+    let mut finder = Finder { container, is_found: false };
+    finder.visit_body(body);
+    finder.is_found
 }
 
 fn brings_data(facts: &FileFacts<'_>, events: &[Event<'_>], number: LoopId) -> bool {

@@ -7,6 +7,7 @@ mod kept_loop;
 mod kept_subject;
 mod rule;
 mod shape_check;
+mod short_loop;
 mod teacher;
 mod unit_test;
 mod vf001;

@@ -17,7 +17,13 @@ pub(super) fn is_teacher(
     let usage = &facts.index.usage;
     let wants_inputs =
         events.iter().any(|other| matches!(other.kind, EventKind::RequiresGrad | EventKind::Grad { .. }));
-    if wants_inputs || usage.has_parameters_given(module) {
+    // A part is trained with the whole, under the name that it has here or where it was made.
+    let written = facts.source[event.range].split('(').next().unwrap_or_default().trim();
+    let is_trained = [module, written].into_iter().any(|path| {
+        let mut wholes = std::iter::successors(Some(path), |path| path.rsplit_once('.').map(|(whole, _)| whole));
+        wholes.any(|whole| usage.has_parameters_given(whole))
+    });
+    if wants_inputs || is_trained {
         return false;
     }
     let own = event.range.start().to_u32();

@@ -7,7 +7,7 @@ use super::shape_check::is_shape_check;
 use super::teacher;
 use super::unit_test::is_unit_test;
 use crate::analysis::FileFacts;
-use crate::analysis::facts::{Event, EventKind, Gradients, Iterates, LoopId, ScopeId, ScopeKind};
+use crate::analysis::facts::{Event, EventKind, Gradients, Iterates, LoopId, Repeats, ScopeId, ScopeKind};
 use crate::analysis::index::{ClassKind, FunctionId};
 use crate::analysis::names::{self, Role};
 use crate::finding::{Edit, Finding, Severity};
@@ -97,7 +97,13 @@ fn check_root(facts: &FileFacts<'_>, events: &[Event<'_>], findings: &mut Vec<Fi
                     && !is_probe
                     && !is_hooked
                     && (evaluates(facts, events, event, evaluation, mode)
+                        || is_thrown_away(facts, events, event)
+                        || is_wasted(facts, event)
+                            && is_in_training(facts, events, event)
+                            && mode.is_some()
+                            && !wants_inputs_here(facts, events, event)
                         || mode.is_some_and(|start| is_interlude(facts, events, event, start)));
+                let is_evaluation = is_evaluation && !stays_on_cpu(facts, module);
                 // One finding for each evaluation within a step, however many there are.
                 let place = if is_evaluation
                     && !matches!(evaluation, Evaluation::Function(_))
@@ -114,6 +120,43 @@ fn check_root(facts: &FileFacts<'_>, events: &[Event<'_>], findings: &mut Vec<Fi
             _ => {}
         }
     }
+}
+
+/// Whether each batch's result ends as numbers or detached in the function itself, which needs no gradients, nor does a loop around it.
+fn is_thrown_away(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>) -> bool {
+    let own = facts.function_scope(event.scope);
+    let loops: Vec<LoopId> = facts.loops_around(event.scope).collect();
+    let is_near = |other: &Event<'_>| {
+        facts.function_scope(other.scope) == own || loops.iter().any(|number| facts.is_in(other.scope, *number))
+    };
+    let goes_by_batches =
+        loops.first().is_some_and(|number| matches!(facts.loops[*number].iterates, Iterates::Batches(_)));
+    goes_by_batches
+        && is_wasted(facts, event)
+        && !loops.iter().any(|number| facts.loops[*number].repeats != Repeats::Here)
+        && !events.iter().any(|other| wants_gradients(other) && is_near(other))
+}
+
+/// Whether what a call computes is taken out of its graph, and nothing else of it leaves the function.
+fn is_wasted(facts: &FileFacts<'_>, event: &Event<'_>) -> bool {
+    let at = event.range.start().to_u32();
+    facts.dropped.contains(&at)
+        && !facts.escaped.contains(&at)
+        && !is_left_to_callers(facts, event.scope, false)
+        && !is_unit_test(facts, event.scope)
+}
+
+/// Whether the function itself asks for gradients of inputs; what it calls may switch parameters on and off.
+fn wants_inputs_here(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>) -> bool {
+    let own = facts.function_scope(event.scope);
+    let here = events.iter().filter(|other| facts.function_scope(other.scope) == own);
+    here.into_iter().any(|other| matches!(other.kind, EventKind::RequiresGrad | EventKind::Grad { .. }))
+}
+
+/// Whether the file makes the network and names no device or framework that could move it: then it stays on the CPU.
+fn stays_on_cpu(facts: &FileFacts<'_>, module: &str) -> bool {
+    let movers = [".to(", "cuda", "device", "gpu", "Accelerator", "Trainer", "Fabric", "lightning", "deepspeed"];
+    facts.built.contains(module) && !movers.iter().any(|mover| facts.source.contains(mover))
 }
 
 fn is_constructor(facts: &FileFacts<'_>, scope: ScopeId) -> bool {

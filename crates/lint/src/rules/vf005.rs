@@ -6,7 +6,7 @@ use ruff_text_size::Ranged;
 use super::rule::Rule;
 use super::unit_test::is_unit_test;
 use crate::analysis::FileFacts;
-use crate::analysis::facts::{Event, EventKind, LoopId, Repeats};
+use crate::analysis::facts::{Event, EventKind, Iterates, LoopId, Repeats};
 use crate::analysis::names;
 use crate::finding::{Edit, Finding, Severity};
 use crate::recorded::Subject;
@@ -76,6 +76,16 @@ fn missing(
         events.iter().any(|other| matches!(other.kind, EventKind::Backward { .. }) && facts.is_in(other.scope, *number))
     };
     let Some(number) = facts.loops_around(event.scope).find(has_backward) else { return };
+    // A benchmark trains on one made-up batch.
+    let mut passes =
+        events.iter().filter(|other| facts.is_in(other.scope, number)).filter_map(|other| match other.kind {
+            EventKind::Forward { is_made_up, .. } => Some(is_made_up),
+            _ => None,
+        });
+    let goes_by_batches = matches!(facts.loops[number].iterates, Iterates::Batches(_));
+    if !goes_by_batches && passes.next() == Some(true) && passes.all(|is_made_up| is_made_up) {
+        return;
+    }
     // Code elsewhere calls this step, and may zero gradients.
     if facts.loops[number].repeats == Repeats::Step {
         return;

@@ -125,5 +125,12 @@ fn is_late(facts: &FileFacts<'_>, events: &[Event<'_>], position: usize, owner: 
     let has_backward_before =
         events[made..position].iter().any(|other| matches!(other.kind, EventKind::Backward { .. }) && in_step(other));
     let steps = events.iter().any(|other| matches!(other.kind, EventKind::Step { .. }) && in_step(other));
-    steps && !is_zeroed_before && !is_zeroed_after && !has_backward_before
+    // `for p in net.parameters(): p.data -= lr * p.grad` is a step.
+    let updates = || {
+        facts.loops_around(event.scope).filter_map(|number| facts.loops[number].statement).any(|statement| {
+            let text = facts.text(statement);
+            text.contains(".parameters()") && [".grad,", ".grad\n", ".grad)"].iter().any(|part| text.contains(part))
+        })
+    };
+    (steps || updates()) && !is_zeroed_before && !is_zeroed_after && !has_backward_before
 }

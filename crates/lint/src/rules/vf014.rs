@@ -276,6 +276,12 @@ fn every_time(
             && facts.is_in(event.scope, number)
             && facts.branches(event.scope, Some(number)).iter().any(|(test, _)| test.and_then(modulus).is_some())
     });
+    // What every step zeroes anyway is in no group, whatever a branch zeroes too.
+    let is_zeroed_always = events.iter().any(|event| {
+        matches!(&event.kind, EventKind::ZeroGrad { owner, .. } if !is_other(owner))
+            && facts.is_in(event.scope, number)
+            && facts.branches(event.scope, Some(number)).is_empty()
+    });
     let divides_by_group = divisors(text).iter().any(|divisor| {
         let words = names::words(divisor);
         let has = |wanted: &[&str]| words.iter().any(|word| wanted.contains(&word.as_str()));
@@ -287,7 +293,7 @@ fn every_time(
         && events.iter().any(|event| {
             matches!(event.kind, EventKind::Backward { .. }) && facts.loops_around(event.scope).next() == Some(number)
         });
-    if is_stepwise && (is_accumulated && divides_by_group || zero_in_group) {
+    if is_stepwise && (is_accumulated && divides_by_group || zero_in_group && !is_zeroed_always) {
         findings.push(
             Finding::new(
                 RULE.code,

@@ -83,8 +83,9 @@ fn factory<'a>(facts: &FileFacts<'_>, source: &'a Expr) -> Option<(&'a ExprCall,
         _ => return None,
     };
     if let Expr::Attribute(method) = &*call.func
-        && matches!(method.attr.as_str(), "float" | "long" | "int" | "bool" | "half" | "double" | "bernoulli")
-        && call.arguments.is_empty()
+        && method.value.is_call_expr()
+        && call.arguments.args.iter().all(is_number)
+        && call.arguments.keywords.iter().all(|keyword| is_number(&keyword.value))
     {
         return factory(facts, &method.value);
     }
@@ -109,9 +110,27 @@ fn factory<'a>(facts: &FileFacts<'_>, source: &'a Expr) -> Option<(&'a ExprCall,
             | "normal"
             | "logspace"
     );
-    let is_literal = name == "tensor" && call.arguments.args.first().is_some_and(is_literal);
+    // A single number is nothing to save.
+    let is_list = |first: &Expr| first.is_list_expr() && is_literal(first);
+    let is_literal = name == "tensor" && call.arguments.args.first().is_some_and(is_list);
     let has_device = call.arguments.find_keyword("device").is_some();
     ((serves || is_literal) && !has_device).then(|| (call, name.to_string()))
+}
+
+/// A number that needs no tensor's contents: `4`, `len(x)`, `x.size(0)`, `x.shape[0]`.
+fn is_number(expression: &Expr) -> bool {
+    match expression {
+        Expr::NumberLiteral(_) | Expr::BooleanLiteral(_) => true,
+        Expr::UnaryOp(operation) => is_number(&operation.operand),
+        Expr::BinOp(operation) => is_number(&operation.left) && is_number(&operation.right),
+        Expr::Call(call) => match &*call.func {
+            Expr::Name(name) => name.id.as_str() == "len",
+            Expr::Attribute(method) => method.attr.as_str() == "size" && call.arguments.len() == 1,
+            _ => false,
+        },
+        Expr::Subscript(part) => matches!(&*part.value, Expr::Attribute(whole) if whole.attr.as_str() == "shape"),
+        _ => false,
+    }
 }
 
 fn is_literal(expression: &Expr) -> bool {
@@ -218,6 +237,16 @@ fn is_sliced_set(facts: &FileFacts<'_>, event: &Event<'_>, source: &Expr) -> boo
                     || ["idx", "indices", "perm", "batch", "index", "ids"].iter().any(|word| index.contains(word)))
         })
     };
+    // What a network gets in training is cut from it, whatever it is called.
+    let feeds = |name: &str| {
+        facts.roots.iter().any(|events| {
+            events.iter().any(|other| {
+                matches!(other.kind, EventKind::Forward { .. })
+                    && facts.loops_around(other.scope).any(|number| facts.trains(events, number))
+                    && is_cut_in(&facts.source[other.range], name)
+            })
+        })
+    };
     let in_constructor = statement.contains("TensorDataset(");
     let candidates = names.into_iter().chain(own.as_deref());
     in_constructor
@@ -226,5 +255,17 @@ fn is_sliced_set(facts: &FileFacts<'_>, event: &Event<'_>, source: &Expr) -> boo
                 !name.is_empty()
                     && name.chars().all(|letter| letter.is_alphanumeric() || letter == '_' || letter == '.')
             })
-            .any(|name| in_dataset(name) || is_set(name) && is_cut(name))
+            .any(|name| in_dataset(name) || is_set(name) && is_cut(name) || feeds(name))
+}
+
+/// `net(X[rows])`, `net(X[i:i + size])`: an index that is no constant.
+fn is_cut_in(call: &str, name: &str) -> bool {
+    call.match_indices(&format!("{name}[")).any(|(position, _)| {
+        let before = call[..position].chars().next_back();
+        let inside = &call[position + name.len() + 1..];
+        let index = &inside[..inside.find(']').unwrap_or(0)];
+        before.is_none_or(|letter| !letter.is_alphanumeric() && letter != '_' && letter != '.')
+            && index.contains(|letter: char| letter.is_alphabetic())
+            && !index.contains(['"', '\''])
+    })
 }

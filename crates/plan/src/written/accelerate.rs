@@ -8,6 +8,12 @@ use vramfit_training::script::{AfterForward, Parallel, Sharded};
 use crate::setup::Setup;
 use crate::workbench::Workbench;
 
+/// How what Accelerate 1.15 does with a file for FSDP2 differs from the printed code.
+const OTHER_GROUPS: [&str; 2] = [
+    "# Accelerate shards the embedding, and the last norm with the head, as groups of their own.",
+    "# So its memory may differ from the plan's, which is that of the printed code.",
+];
+
 /// The file for `accelerate launch --config_file`; `None` for one GPU, and for what Accelerate has no settings for.
 pub(super) fn configuration(bench: &Workbench<'_>, bound: &Bound<'_>, setup: &Setup) -> Option<String> {
     let training = &setup.training;
@@ -25,7 +31,11 @@ pub(super) fn configuration(bench: &Workbench<'_>, bound: &Bound<'_>, setup: &Se
         (_, Parallel::Sharded(Sharded { param_dtype: Some(Dtype::Float16), .. })) => "fp16",
         _ => "\"no\"",
     };
-    let mut lines = vec!["compute_environment: LOCAL_MACHINE".to_owned(), format!("distributed_type: {kind}")];
+    let mut lines = Vec::new();
+    if !own.is_empty() {
+        lines.extend(OTHER_GROUPS.map(str::to_owned));
+    }
+    lines.extend(["compute_environment: LOCAL_MACHINE".to_owned(), format!("distributed_type: {kind}")]);
     lines.extend(own);
     lines.extend([
         "machine_rank: 0".to_owned(),

@@ -42,6 +42,8 @@ struct Zero {
     overlap_comm: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     offload_optimizer: Option<Offload>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    offload_param: Option<Offload>,
     #[serde(flatten)]
     gathering: Option<GatheringKeys>,
 }
@@ -73,12 +75,14 @@ struct Offload {
     pin_memory: bool,
 }
 
+impl Offload {
+    const TO_CPU: Offload = Offload { device: "cpu", pin_memory: true };
+}
+
 /// The file; `None` where the training is spread otherwise.
 pub(super) fn configuration(bench: &Workbench<'_>, setup: &Setup) -> Option<String> {
-    let Parallel::DeepSpeed(DeepSpeed { stage, bucket, overlaps, clips, gathering, .. }) = setup.training.parallel
-    else {
-        return None;
-    };
+    let Parallel::DeepSpeed(settings) = &setup.training.parallel else { return None };
+    let DeepSpeed { stage, bucket, overlaps, clips, gathering, offloads_weights, .. } = *settings;
     let offloads = setup.training.optimizer_state == StatePlace::Cpu;
     let dtype = bench.trained_dtype(setup);
     let enabled = |wanted: Dtype| (dtype == Some(wanted)).then_some(Enabled { enabled: true });
@@ -92,7 +96,8 @@ pub(super) fn configuration(bench: &Workbench<'_>, setup: &Setup) -> Option<Stri
             stage: stage.number(),
             reduce_bucket_size: bucket,
             overlap_comm: overlaps,
-            offload_optimizer: offloads.then_some(Offload { device: "cpu", pin_memory: true }),
+            offload_optimizer: offloads.then_some(Offload::TO_CPU),
+            offload_param: offloads_weights.then_some(Offload::TO_CPU),
             gathering: GatheringKeys::of(gathering),
         },
         zero_allow_untested_optimizer: true,

@@ -34,6 +34,7 @@ pub(crate) struct Holder {
 pub fn at_peak(bound: &Bound<'_>, answer: &Answer, locations: &Locations<'_>) -> Vec<Holder> {
     let held = answer.expected.held_at(answer.peaks.map_or(0, |peaks| peaks.first.peak.instant));
     let weights = weights_of(bound);
+    // A step has one module; weights have their own.
     let mut groups: HashMap<(Category, Option<&str>, u32), Holder> = HashMap::new();
     for held in &held {
         let weight = weights.get(held.id as usize).copied();
@@ -43,7 +44,7 @@ pub fn at_peak(bound: &Bound<'_>, answer: &Answer, locations: &Locations<'_>) ->
         };
         // Weights have no line: all of a module belong together.
         let step = if weight.is_some() { u32::MAX } else { held.origin };
-        let holder = groups.entry((held.category, module, step)).or_insert_with(|| Holder {
+        let holder = groups.entry((held.category, weight.and(module), step)).or_insert_with(|| Holder {
             bytes: 0,
             blocks: 0,
             category: held.category.into(),

@@ -32,13 +32,15 @@ impl<S> EstimateReport<S> {
             text += &self.second_peak_text();
         }
         text += &self.unmodelled_text();
-        let mut notes = self.notes.iter().map(|note| format!("\n{}", wrapped(&format!("note: {note}"), 0))).peekable();
-        let has_room = |text: &str, note: &str| has_details || lines(text) + lines(note) < SCREEN;
-        while let Some(note) = notes.next_if(|note| has_room(&text, note)) {
-            text += &note;
+        let mut hidden = 0;
+        for note in self.notes.iter().map(|note| format!("\n{}", wrapped(&format!("note: {note}"), 0))) {
+            match has_details || lines(&text) + lines(&note) < SCREEN {
+                true => text += &note,
+                false => hidden += 1,
+            }
         }
         if !has_details {
-            let more = match notes.count() {
+            let more = match hidden {
                 0 => String::new(),
                 1 => ", and a note".to_owned(),
                 count => format!(", and {count} notes"),

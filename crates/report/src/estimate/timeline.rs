@@ -1,7 +1,5 @@
 //! Allocated memory in the course of a simulated run, thinned out for a drawing.
 
-use std::collections::HashMap;
-
 use serde::Serialize;
 use vramfit_eager::memory::Entry;
 use vramfit_training::Run;
@@ -58,13 +56,15 @@ impl Timeline {
 
 /// Allocated bytes after each request.
 fn levels(run: &Run) -> Vec<u64> {
-    // The last label of an allocation has its block.
-    let blocks: HashMap<u32, u64> = run.labels.iter().map(|label| (label.id, label.block)).collect();
+    // The last label of an allocation has its block. Ids are counted from 0.
+    let mut blocks = vec![0; run.labels.iter().map(|label| label.id as usize + 1).max().unwrap_or(0)];
+    run.labels.iter().for_each(|label| blocks[label.id as usize] = label.block);
+    let block = |id: u32| blocks.get(id as usize).copied().unwrap_or(0);
     let mut allocated = 0_u64;
     let level = |entry: &Entry| {
-        match entry {
-            Entry::Allocate { id, .. } => allocated += blocks.get(id).copied().unwrap_or(0),
-            Entry::Free { id } => allocated = allocated.saturating_sub(blocks.get(id).copied().unwrap_or(0)),
+        match *entry {
+            Entry::Allocate { id, .. } => allocated += block(id),
+            Entry::Free { id } => allocated = allocated.saturating_sub(block(id)),
         }
         allocated
     };

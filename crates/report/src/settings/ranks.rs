@@ -44,6 +44,8 @@ pub(crate) struct RankSettingsReport {
     stage3_max_reuse_distance: Option<i64>,
     /// Weights of at most so many elements stay gathered from update to update.
     stage3_param_persistence_threshold: Option<i64>,
+    /// Whether stage 3 of DeepSpeed keeps this GPU's parts of the weights in the CPU's memory.
+    offload_param: bool,
 }
 
 impl RankSettingsReport {
@@ -66,6 +68,7 @@ impl RankSettingsReport {
             stage3_max_live_parameters: None,
             stage3_max_reuse_distance: None,
             stage3_param_persistence_threshold: None,
+            offload_param: false,
         };
         let dtype = |dtype: Option<Dtype>| dtype.map_or("none", Dtype::short_name).to_owned();
         match parallel {
@@ -88,6 +91,7 @@ impl RankSettingsReport {
                     stage3_max_live_parameters: Some(settings.gathering.live),
                     stage3_max_reuse_distance: Some(settings.gathering.reuse_distance),
                     stage3_param_persistence_threshold: Some(settings.gathering.persistent),
+                    offload_param: settings.offloads_weights,
                     ..engine
                 }
             }
@@ -113,7 +117,7 @@ impl RankSettingsReport {
     }
 
     /// Names and values for a page.
-    pub fn rows(&self) -> [(&'static str, String); 17] {
+    pub fn rows(&self) -> [(&'static str, String); 18] {
         let elements = |elements: Option<i64>| elements.map_or("none".to_owned(), |elements| elements.to_string());
         [
             ("parallel", self.parallel.clone()),
@@ -133,6 +137,7 @@ impl RankSettingsReport {
             ("stage3 max live parameters", elements(self.stage3_max_live_parameters)),
             ("stage3 max reuse distance", elements(self.stage3_max_reuse_distance)),
             ("stage3 param persistence threshold", elements(self.stage3_param_persistence_threshold)),
+            ("offload param", yes_or_no(self.offload_param)),
         ]
     }
 

@@ -37,6 +37,8 @@ const SAMPLED: u32 = 6;
 pub struct Scenarios {
     expected: Program,
     alternatives: Option<Alternatives>,
+    /// Orders of addresses that are possible, but not likely.
+    unlikely_orders: Vec<SimulatedDriver>,
     /// What the model's file does not record.
     file_causes: Vec<Cause>,
     is_cudnn_benchmarked: bool,
@@ -76,6 +78,14 @@ const OFFLOADED: &str =
 /// The scale of the loss begins at 65536 and is halved after each overflow.
 const SKIPPED: &str =
     "DeepSpeed skips updates whose fp16 gradients overflow, as those of the first steps may: the lower bound has none";
+
+/// Its rules are those of DeepSpeed's code alone.
+const WEIGHTS_ON_CPU: &str =
+    "DeepSpeed's offload_param was not measured on a GPU: it is simulated as the code of DeepSpeed 0.19.8 reads";
+
+fn has_weights_on_cpu(training: &Loop) -> bool {
+    matches!(&training.parallel, Parallel::DeepSpeed(settings) if settings.offloads_weights)
+}
 
 /// Whether DeepSpeed looks for gradients that overflow in half precision.
 fn may_skip_updates(bound: &Bound<'_>, training: &Loop) -> bool {
@@ -120,11 +130,19 @@ impl Scenarios {
             not_simulated(bound, training).map(Cause::Training),
             (training.parallel != Parallel::None).then_some(Cause::RanksNotMeasured),
             training.offload.is_some().then(|| Cause::Training(OFFLOADED.to_owned())),
+            has_weights_on_cpu(training).then(|| Cause::Training(WEIGHTS_ON_CPU.to_owned())),
         ];
         let file_causes = by_file.into_iter().chain(others.into_iter().flatten()).collect();
         let script = bound.model.script.as_ref();
         let script = script.map(|script| ScriptFacts { may_skip_updates: script.has_grad_scaler });
-        Ok(Scenarios { expected, alternatives, file_causes, is_cudnn_benchmarked, script })
+        let unlikely_orders = unlikely_address_orders(script.is_some()).collect();
+        Ok(Scenarios { expected, alternatives, unlikely_orders, file_causes, is_cudnn_benchmarked, script })
+    }
+
+    /// The same under likely orders of addresses only: the verdict stays, ranges may be narrower.
+    #[must_use]
+    pub fn under_likely_orders(self) -> Scenarios {
+        Scenarios { unlikely_orders: Vec::new(), ..self }
     }
 
     /// The expected requests.
@@ -216,9 +234,7 @@ impl Scenarios {
 
     /// Every simulation; those that need nearly `near` bytes are followed until memory repeats, as the expected one is.
     fn simulate(&self, settings: &Settings, near: Option<u64>, keeps_journal: bool) -> Runs {
-        let unlikely: Vec<SimulatedDriver> = unlikely_address_orders(self.script.is_some()).collect();
-        let unlikely_count = unlikely.len();
-        let unlikely = unlikely.into_iter().map(|driver| (&self.expected, driver));
+        let unlikely = self.unlikely_orders.iter().map(|driver| (&self.expected, driver.clone()));
         let simulations: Vec<_> = self.simulations().chain(unlikely).collect();
         let indices: Vec<usize> = (0..simulations.len()).collect();
         let run = |&index: &usize| {
@@ -230,7 +246,7 @@ impl Scenarios {
             true => indices.iter().map(run).collect(),
             false => parallel::map_once(&indices, run),
         };
-        let unlikely_orders = runs.split_off(runs.len() - unlikely_count);
+        let unlikely_orders = runs.split_off(runs.len() - self.unlikely_orders.len());
         let alternative_runs = runs.split_off(self.expected.orders().len());
         let other_orders = runs.split_off(1);
         let alternatives = self.alternatives.as_ref();

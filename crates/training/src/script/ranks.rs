@@ -36,6 +36,8 @@ pub struct DeepSpeed {
     pub clips: bool,
     /// When stage 3 gathers and frees weights.
     pub gathering: Gathering,
+    /// `offload_param` of stage 3: this rank's parts of the weights are on the CPU.
+    pub offloads_weights: bool,
 }
 
 impl DeepSpeed {

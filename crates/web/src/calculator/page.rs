@@ -6,7 +6,9 @@ pub const PAGE: &str = include_str!("page/page.html");
 pub const SCRIPT: &str = concat!(
     include_str!("page/words.js"),
     include_str!("page/phrases.js"),
+    include_str!("page/refusals-zh.js"),
     include_str!("page/help-zh.js"),
+    include_str!("page/elements.js"),
     include_str!("page/state.js"),
     include_str!("page/engine.js"),
     include_str!("page/ask.js"),

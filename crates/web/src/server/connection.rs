@@ -14,6 +14,9 @@ use super::request::{self, Head, Refusal, Request};
 use super::response::Response;
 
 const MAX_CONNECTIONS: usize = 64;
+/// How long connections wait for others to end. Many may come at once, as after a pause of the machine.
+const PATIENCE: Duration = Duration::from_millis(500);
+const TICK: Duration = Duration::from_millis(1);
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 /// A body may be a model's file that comes over a network.
@@ -50,18 +53,18 @@ pub fn accept(listener: &TcpListener, site: impl Site) {
     let open = Arc::new(AtomicUsize::new(0));
     let (surplus, refused) = mpsc::sync_channel(MAX_CONNECTIONS);
     thread::spawn(move || refused.iter().for_each(refuse));
+    let mut patience = PATIENCE;
     for stream in listener.incoming() {
         let Ok(mut stream) = stream else {
             // Most likely out of file descriptors: wait until others are closed.
             thread::sleep(Duration::from_millis(50));
             continue;
         };
-        let slot = Slot::take(&open);
-        if open.load(Ordering::Acquire) > MAX_CONNECTIONS {
+        let Some(slot) = slot_soon(&open, &mut patience) else {
             // In a flood some connections are closed without a 503.
             let _ = surplus.try_send(stream);
             continue;
-        }
+        };
         let site = Arc::clone(&site);
         let spawned = thread::Builder::new().stack_size(256 << 10).spawn(move || {
             let _slot = slot;
@@ -69,6 +72,21 @@ pub fn accept(listener: &TcpListener, site: impl Site) {
         });
         // If no thread could be started, the closure is dropped: connection and slot with it.
         drop(spawned);
+    }
+}
+
+/// A slot as soon as there is one. Where those that are taken stay so until the patience ends, the next ones are refused at once.
+fn slot_soon(open: &Arc<AtomicUsize>, patience: &mut Duration) -> Option<Slot> {
+    loop {
+        if let Some(slot) = Slot::below(MAX_CONNECTIONS, open) {
+            *patience = PATIENCE;
+            return Some(slot);
+        }
+        if patience.is_zero() {
+            return None;
+        }
+        thread::sleep(TICK);
+        *patience = patience.saturating_sub(TICK);
     }
 }
 

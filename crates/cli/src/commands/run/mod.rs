@@ -43,6 +43,8 @@ struct GpuRow<'a> {
     compute_capability: String,
     memory: u64,
     multiprocessors: u32,
+    /// Bytes of L2 cache.
+    cache: Option<u64>,
 }
 
 fn describe_gpu(options: &RunArguments) -> Result<ExitStatus, Failure> {
@@ -53,6 +55,7 @@ fn describe_gpu(options: &RunArguments) -> Result<ExitStatus, Failure> {
         compute_capability: gpu.compute.to_string(),
         memory: gpu.memory,
         multiprocessors: gpu.multiprocessors,
+        cache: gpu.cache.map(|megabytes| (megabytes * f64::from(1 << 20)) as u64),
     })?;
     Ok(ExitStatus::Good)
 }

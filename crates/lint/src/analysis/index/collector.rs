@@ -248,6 +248,10 @@ impl<'a> Visitor<'a> for Collector<'a> {
                     if is_observer(method) {
                         return self.visit_apart(expression);
                     }
+                    // A method is called on what is read: `parts.values()` reads no attribute `values`.
+                    self.identifiers.insert(method);
+                    self.visit_expr(&attribute.value);
+                    return self.visit_arguments(&call.arguments);
                 } else if let Expr::Name(name) = &*call.func {
                     self.index.called.insert(name.id.as_str());
                     if matches!(name.id.as_str(), "len" | "print" | "float" | "int" | "str" | "round") {

@@ -1,7 +1,7 @@
 //! Assignments that make a variable grow: `total = total + loss`, `all = torch.cat([all, out])[:n]`, `table[key] = loss`,
 //! `items = [*items, loss]`, `table.update({key: loss})`.
 
-use ruff_python_ast::{DictItem, Expr, ExprCall, Operator};
+use ruff_python_ast::{DictItem, Expr, ExprCall, Operator, Stmt};
 
 use super::Interpreter;
 use crate::analysis::facts::{Keeping, ScopeId};
@@ -18,7 +18,9 @@ impl<'a> Interpreter<'a> {
                 self.lookup(&container).map(|binding| &binding.value),
                 Some(Value::Tensor(_) | Value::Structure(_))
             );
-            if !container.is_empty() && !is_tensor && self.is_new_key(&subscript.slice, &container) {
+            // `memory[rows, :] = new` writes into a tensor.
+            let is_sliced = matches!(&*subscript.slice, Expr::Tuple(key) if key.elts.iter().any(Expr::is_slice_expr));
+            if !container.is_empty() && !is_tensor && !is_sliced && self.is_new_key(&subscript.slice, &container) {
                 self.keep(&container, result.clone(), value, Keeping::Store, Bound::Open);
                 return false;
             }
@@ -136,7 +138,21 @@ impl<'a> Interpreter<'a> {
     fn sets_new_keys(&self, scope: ScopeId, outermost: usize, loops: &[usize]) -> bool {
         let Some(own) = self.facts.loops_around(scope).find(|number| loops.contains(number)) else { return false };
         use crate::analysis::facts::Iterates;
-        own == outermost || matches!(self.facts.loops[own].iterates, Iterates::Batches(_) | Iterates::Count)
+        own == outermost
+            || matches!(self.facts.loops[own].iterates, Iterates::Batches(_) | Iterates::Count)
+            || self.goes_through_items_of(own, loops)
+    }
+
+    /// Whether an inner loop goes through something that each batch brings anew.
+    fn goes_through_items_of(&self, own: usize, loops: &[usize]) -> bool {
+        use crate::analysis::facts::Iterates;
+        let Some(Stmt::For(statement)) = self.facts.loops[own].statement else { return false };
+        let mut paths = Vec::new();
+        key_paths(&statement.iter, &mut paths);
+        paths.iter().filter_map(|path| self.lookup(path)).any(|binding| {
+            let around = self.facts.loops_around(binding.scope).find(|number| loops.contains(number) && *number != own);
+            around.is_some_and(|number| self.facts.loops[number].iterates != Iterates::Count)
+        })
     }
 }
 
@@ -197,6 +213,13 @@ fn is_multiple_of(term: &Expr, name: &str) -> bool {
             is_multiple_of(&operation.left, name) || is_multiple_of(&operation.right, name)
         }
         Expr::BinOp(operation) if operation.op == Operator::Div => is_multiple_of(&operation.left, name),
+        // On another device it is the same.
+        Expr::Call(call) => match &*call.func {
+            Expr::Attribute(method) if matches!(method.attr.as_str(), "to" | "cuda" | "cpu" | "clone" | "type_as") => {
+                is_multiple_of(&method.value, name)
+            }
+            _ => false,
+        },
         other => is_path(other, name),
     }
 }

@@ -126,6 +126,7 @@ impl<'a> Interpreter<'a> {
                             };
                             match self.module_method(&module, name, call, arguments) {
                                 Value::Module(_) => owner.clone(),
+                                other if name == "forward" => self.parts_of_forward(class, call, arguments, other),
                                 other => other,
                             }
                         }

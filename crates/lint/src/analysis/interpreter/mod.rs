@@ -123,6 +123,7 @@ pub fn analyse<'a>(body: &'a [Stmt], source: &'a str, own_end: TextSize) -> File
             consumed: Vec::new(),
             escaped: HashSet::default(),
             without_graph: HashSet::default(),
+            dropped: HashSet::default(),
             built: HashSet::default(),
             unknown_methods: BTreeSet::new(),
         },
@@ -247,6 +248,15 @@ impl<'a> Interpreter<'a> {
     fn escape(&mut self, provenance: &super::value::ProvenanceRef) {
         if let Some(provenance) = provenance {
             self.facts.escaped.extend(provenance.forwards.iter());
+        }
+    }
+
+    /// Notes that a value is taken out of its graph.
+    pub(super) fn drop_graph(&mut self, tensor: &Tensor) {
+        if let Some(provenance) = &tensor.provenance
+            && tensor.graph == Certainty::Yes
+        {
+            self.facts.dropped.extend(provenance.forwards.iter());
         }
     }
 

@@ -88,9 +88,11 @@ impl<'a> Interpreter<'a> {
         self.visited[forward] = visited;
         self.facts.consumed.truncate(scopes);
         match returned {
-            Value::Tuple(items) if items.iter().any(|item| matches!(item, Value::Plain)) => {
+            Value::Tuple(items) if items.iter().any(|item| matches!(item, Value::Plain | Value::Unknown(_))) => {
                 let part = |item: &Value| match item {
                     Value::Plain => Value::Plain,
+                    // What a function of another file makes of numbers may be a number.
+                    Value::Unknown(_) => Value::Unknown(value.provenance()),
                     _ => value.clone(),
                 };
                 Value::Tuple(Rc::new(items.iter().map(part).collect()))

@@ -30,6 +30,9 @@ impl<'a> Interpreter<'a> {
         {
             self.facts.without_graph.extend(provenance.forwards.iter());
         }
+        if matches!(name, "item" | "tolist" | "detach" | "detach_") {
+            self.drop_graph(tensor);
+        }
         match name {
             "item" | "tolist" | "numpy" | "size" | "dim" | "numel" | "__len__" | "is_floating_point"
             | "element_size" | "data_ptr" | "nelement" => Value::Plain,
@@ -45,7 +48,10 @@ impl<'a> Interpreter<'a> {
             "long" | "int" | "bool" | "byte" | "new_zeros" | "new_ones" | "new_tensor" | "new_full" | "new_empty" => {
                 same(Tensor { is_data: false, ..tensor.detached() })
             }
-            name if is_index_function(name) => Value::Tensor(Tensor { is_data: false, ..tensor.detached() }),
+            name if is_index_function(name) => {
+                self.drop_graph(tensor);
+                Value::Tensor(Tensor { is_data: false, ..tensor.detached() })
+            }
             "max" | "min" | "topk" | "sort" if !arguments.positional.is_empty() || !arguments.keywords.is_empty() => {
                 values_and_indices(tensor.clone())
             }
@@ -84,6 +90,8 @@ impl<'a> Interpreter<'a> {
         match (expression, arguments.positional.first()) {
             (Some(_), Some(Value::Library(path))) if path.starts_with("torch.") => tensor.device,
             (Some(_), Some(Value::Device(device))) => *device,
+            // `x.to(y.dtype)`.
+            (Some(Expr::Attribute(attribute)), _) if attribute.attr.as_str() == "dtype" => tensor.device,
             (Some(expression), _) => self.device_of(expression),
             (None, _) => tensor.device,
         }

@@ -20,7 +20,11 @@ impl<'a> Interpreter<'a> {
         match owner {
             Value::Library(path) => Value::Library(format!("{path}.{name}").into()),
             Value::Tensor(tensor) | Value::Structure(tensor) => match name {
-                "data" | "grad" => Value::Tensor(tensor.detached()),
+                "data" => {
+                    self.drop_graph(&tensor);
+                    Value::Tensor(tensor.detached())
+                }
+                "grad" => Value::Tensor(tensor.detached()),
                 "shape" | "ndim" | "dtype" | "requires_grad" | "is_cuda" | "itemsize" => Value::Plain,
                 "device" => Value::Device(tensor.device),
                 "loss" if !tensor.is_data => Value::Tensor(Tensor { is_loss: true, ..tensor }),

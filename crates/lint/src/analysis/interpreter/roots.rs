@@ -124,7 +124,8 @@ impl<'a> Interpreter<'a> {
         let declared = &self.facts.index.functions[function];
         let (parameters, class, statements) = (declared.parameters, declared.class, declared.body);
         let mut frame = Frame { function: Some(function), class, ..Frame::default() };
-        let count = parameters.iter_non_variadic_params().count();
+        // What has a default is no input of a hook.
+        let count = parameters.iter_non_variadic_params().filter(|parameter| parameter.default().is_none()).count();
         for (position, parameter) in parameters.iter().enumerate() {
             let name = parameter.name().as_str();
             let mut value = self.guess(name);

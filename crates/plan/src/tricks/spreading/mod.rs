@@ -72,9 +72,11 @@ impl Trick for Spreading {
             Parallel::Sharded(settings) => described(settings),
             Parallel::DeepSpeed(settings) => {
                 let DeepSpeed { stage, world, bucket, .. } = settings;
-                let state = match setup.training.optimizer_state {
-                    StatePlace::Gpu => "",
-                    StatePlace::Cpu => ", the optimizer's state on the CPU",
+                let state = match (setup.training.optimizer_state, settings.offloads_weights) {
+                    (StatePlace::Gpu, false) => "",
+                    (StatePlace::Cpu, false) => ", the optimizer's state on the CPU",
+                    (StatePlace::Gpu, true) => ", weights on the CPU",
+                    (StatePlace::Cpu, true) => ", weights and the optimizer's state on the CPU",
                 };
                 let stage = stage.number();
                 format!("ZeRO stage {stage} of DeepSpeed over {world} GPUs, reduce_bucket_size {bucket}{state}")
@@ -99,9 +101,15 @@ impl Trick for Spreading {
             (true, Some(Dtype::Float32)) => "; DeepSpeed is another package",
             (true, _) => "; DeepSpeed is another package, and keeps master weights in fp32",
         };
+        let copies = match &setup.training.parallel {
+            Parallel::DeepSpeed(settings) if settings.offloads_weights => {
+                "; copies of weights from the CPU are not counted"
+            }
+            _ => "",
+        };
         Some(format!(
             "the time counts what is sent at {} GB/s within a machine and {} GB/s between machines, as far as it does not overlap with \
-             computing: an estimate{on_cpu}{engine}",
+             computing: an estimate{on_cpu}{engine}{copies}",
             cluster.link / 1e9,
             cluster.network / 1e9
         ))

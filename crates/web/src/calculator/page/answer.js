@@ -28,17 +28,17 @@ function death(place) {
 function drawVerdict(answer) {
   const { title, text, kind } = verdictWords(answer);
   element("verdict").className = `panel hero ${kind}`;
-  element("verdict-title").textContent = title;
-  element("verdict-text").textContent = text;
-  document.title = `${title} · vramfit`;
+  write(element("verdict-title"), title);
+  write(element("verdict-text"), text);
+  if (document.title !== `${title} · vramfit`) document.title = `${title} · vramfit`;
   const shown = parts(answer);
   const capacity = answer.fit?.capacity;
-  element("bar").replaceChildren(bar(shown, capacity));
+  redraw(element("bar"), bar(shown, capacity));
   element("next").hidden = !["bad", "close"].includes(kind) || answer.settings.mode !== "train";
   element("mini").className = kind;
-  element("mini-title").textContent = title;
-  element("mini-bar").replaceChildren(bar(shown, capacity, { small: true }));
-  element("legend").replaceChildren(...shown.map((part) => {
+  write(element("mini-title"), title);
+  redraw(element("mini-bar"), bar(shown, capacity, { small: true }));
+  redraw(element("legend"), ...shown.map((part) => {
     const swatch = make("i", { class: "swatch", "aria-hidden": "true" });
     swatch.style.setProperty("--c", `var(${part.color})`);
     return make("li", { title: words(`about-${part.name}`) }, swatch, words(`part-${part.name}`), " ", make("b", {}, size(part.bytes)));
@@ -61,7 +61,7 @@ function drawNumbers(answer) {
     const { step, phase, module, op } = answer.peak;
     rows.push([words("peak-at"), step === null ? phaseName(phase) : words("when", { step: step + 1, phase: phaseName(phase) }), [module, op?.split(".")[1]].filter(Boolean).join(" · ")]);
   }
-  element("numbers").replaceChildren(...rows.map(([name, value, about]) => make("div", {}, make("dt", {}, name), make("dd", {}, value, make("small", {}, about)))));
+  redraw(element("numbers"), ...rows.map(([name, value, about]) => make("div", {}, make("dt", {}, name), make("dd", {}, value, make("small", {}, about)))));
 }
 
 function drawHolders(answer) {
@@ -70,7 +70,7 @@ function drawHolders(answer) {
     make("td", { class: "number" }, size(holder.bytes)), make("td", {}, words(`part-${holder.category}`)),
     make("td", { class: "path" }, holder.module ?? words("the-model")),
     make("td", { class: "path" }, [holder.op?.split(".")[1], holder.source?.replace("site-packages/", "")].filter(Boolean).join(", "))));
-  element("holders").replaceChildren(head, make("tbody", {}, ...rows));
+  redraw(element("holders"), head, make("tbody", {}, ...rows));
 }
 
 let spokenTimer;
@@ -85,30 +85,33 @@ function speak(answer) {
 
 let lastAnswer = null;
 
-function drawTimeline(answer) {
-  const box = element("timeline");
-  element("timeline-title").textContent = words("timeline", { steps: answer.settings.steps });
-  box.replaceChildren(timeline(answer.timeline, answer.fit?.capacity, Math.max(320, Math.min(1100, box.clientWidth))));
+const timelineWidth = () => Math.max(320, Math.min(1100, element("timeline").clientWidth));
+
+function drawTimeline(answer, wide = timelineWidth()) {
+  write(element("timeline-title"), words("timeline", { steps: answer.settings.steps }));
+  redraw(element("timeline"), timeline(answer.timeline, answer.fit?.capacity, wide));
 }
 
 function drawAnswer(answer) {
   lastAnswer = answer;
+  // Before anything changes: asked for later it would need another layout.
+  const wide = timelineWidth();
   element("refused").hidden = true;
   element("verdict").classList.remove("stale");
-  element("draft").textContent = answer.draft ? words("draft", { steps: answer.settings.steps }) : "";
+  write(element("draft"), answer.draft ? words("draft", { steps: answer.settings.steps }) : "");
   drawVerdict(answer);
   drawNumbers(answer);
-  drawTimeline(answer);
+  drawTimeline(answer, wide);
   drawHolders(answer);
-  element("command").textContent = answer.command;
-  element("notes").replaceChildren(...(answer.notes ?? []).map(said).map(({ text, lang }) => make("li", { lang }, text)));
+  write(element("command"), answer.command);
+  redraw(element("notes"), ...(answer.notes ?? []).map(said).map(({ text, lang }) => make("li", { lang }, text)));
   drawLink();
   speak(answer);
 }
 
 function drawLink() {
-  element("link").textContent = address();
-  element("link-help").textContent = words(state.file && !state.file.linked ? "link-help-file" : "link-help", { file: state.file?.name });
+  write(element("link"), address());
+  write(element("link-help"), words(state.file && !state.file.linked ? "link-help-file" : "link-help", { file: state.file?.name }));
 }
 
 function drawRefusal(error) {
@@ -118,7 +121,7 @@ function drawRefusal(error) {
   element("verdict-title").textContent = words("no-answer");
   element("verdict-text").textContent = "";
   element("refused").hidden = false;
-  element("refused").textContent = error.hint ? `${error.message} — ${error.hint}` : error.message;
+  element("refused").replaceChildren(...refusal(error));
 }
 
 let largest = null;
@@ -130,5 +133,5 @@ function drawLargest() {
   if (!largest) return;
   button.dataset.batch = largest.max_batch;
   button.disabled = largest.max_batch < 1 || largest.max_batch === sizeOf("batch");
-  button.textContent = largest.max_batch < 1 ? words("no-batch") : words(largest.final ? "largest" : "at-least", { batch: largest.max_batch });
+  write(button, largest.max_batch < 1 ? words("no-batch") : words(largest.final ? "largest" : "at-least", { batch: largest.max_batch }));
 }

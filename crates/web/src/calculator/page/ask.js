@@ -1,19 +1,10 @@
 // Asks the server, or the engine in this browser where there is none. Of many changes in a row only the last is asked about: one question is on its way at a time.
 "use strict";
 
-const element = (id) => document.getElementById(id);
 // For tests and measurements: whether something is shown, the last question that was answered, the last of which a draft was shown, and when
 // the first answer was.
 const page = { ready: false, asked: null, drafted: null, first: null };
 window.vramfit = page;
-
-// Text only: names come from files of other people.
-function make(name, attributes = {}, ...children) {
-  const made = document.createElement(name);
-  for (const [key, value] of Object.entries(attributes)) if (value !== undefined && value !== false) made.setAttribute(key, value);
-  made.append(...children.filter((child) => child !== null && child !== undefined));
-  return made;
-}
 
 class Refused extends Error {
   constructor(status, answer) {

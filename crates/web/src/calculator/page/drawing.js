@@ -1,15 +1,7 @@
 // Bars and lines.
 "use strict";
 
-const SPACE = "http://www.w3.org/2000/svg";
 const GIB = 2 ** 30;
-
-function svg(name, attributes = {}, ...children) {
-  const made = document.createElementNS(SPACE, name);
-  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
-  made.append(...children);
-  return made;
-}
 
 // Three digits, as the command line writes sizes.
 function size(bytes) {

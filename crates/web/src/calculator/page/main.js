@@ -2,7 +2,7 @@
 "use strict";
 
 // An answer that takes longer, in milliseconds, is preceded by a draft, which follows the shown steps only.
-const SLOW = 40;
+const SLOW = 25;
 let slowness = 0;
 
 const askWhole = latest(async () => {
@@ -86,17 +86,17 @@ const askOthers = latest(async () => {
       changed();
       element("also").focus();
     });
-    const { title, text, kind } = answer ? verdictWords(answer) : { title: error.message, text: "", kind: "bad" };
+    const { title, text, kind } = answer ? verdictWords(answer) : { title: said(error.message, REFUSALS).text, text: "", kind: "bad" };
     return make("li", { class: kind }, make("div", { class: "title-row" }, make("span", {}, name, " ", make("b", {}, title)), remove), answer ? bar(parts(answer), answer.fit?.capacity, { small: true }) : null, make("p", { class: "help" }, text));
   }));
 }, () => 120);
 
 function changed() {
+  askEstimate();
   rememberAddress();
   drawLink();
   markPlans();
   drawLargest();
-  askEstimate();
   askLargest();
   askOthers();
 }

@@ -37,6 +37,7 @@ const PHRASES = [
   ["torch 2.11's CUDA 13 wheels do not run on compute capability {compute}", "torch 2.11 的 CUDA 13 安装包不能在计算能力 {compute} 上运行"],
   ["what CUDA sees of the {gpu}'s memory is not recorded: from 91 % ({low}) to all of it ({high}); \"fits\" means in the least of that. PyTorch names it in its out-of-memory error as \"total capacity\"",
     "没有记录 CUDA 能看到 {gpu} 的多少显存：从 91 %（{low}）到全部（{high}）；“放得下”按最小值计算。PyTorch 在显存不足的错误里称它为“total capacity”"],
+  ["DeepSpeed's offload_param was not measured on a GPU: it is simulated as the code of DeepSpeed 0.19.8 reads", "DeepSpeed 的 offload_param 没有在 GPU 上测量：按 DeepSpeed 0.19.8 的代码模拟"],
   ["the order in which some operators copy their saved tensors to the CPU is not simulated exactly", "有些算子把保存的张量复制到主机的顺序没有精确模拟"],
   ["ranks were measured one by one, with PyTorch's fake process group, whose collectives only copy", "各个 rank 是逐个测量的，用的是 PyTorch 的假进程组，它的集合通信只做复制"],
   ["NCCL takes {low} to {high} more on each GPU: no number counts it, and `fits` leaves room for it", "NCCL 在每块 GPU 上另占 {low} 到 {high}：各数字都不含它，而“放得下”为它留出空间"],
@@ -97,8 +98,13 @@ const PHRASES = [
   ["the time counts what is sent at {link} GB/s within a machine and {network} GB/s between machines, as far as it does not overlap with computing: an estimate; {more}", "时间按机器内 {link} GB/s、机器间 {network} GB/s 计算通信，只计与计算不重叠的部分：是估计值；{more}"],
   ["updates are priced as one machine's CPU and bus took, and yours may take several times as long", "更新的时间取自一台机器的 CPU 和总线，你的可能慢数倍"],
   ["updates are priced as one machine's CPU and bus took, and yours may take several times as long; {more}", "更新的时间取自一台机器的 CPU 和总线，你的可能慢数倍；{more}"],
+  ["copies of weights from the CPU are not counted", "从 CPU 复制权重的时间没有计入"],
+  ["DeepSpeed is another package; {more}", "DeepSpeed 是另一个软件包；{more}"],
+  ["DeepSpeed is another package, and keeps master weights in fp32; {more}", "DeepSpeed 是另一个软件包，并保留 fp32 的主权重；{more}"],
   ["DeepSpeed is another package", "DeepSpeed 是另一个软件包"],
   ["DeepSpeed is another package, and keeps master weights in fp32", "DeepSpeed 是另一个软件包，并保留 fp32 的主权重"],
+  ["ZeRO stage {stage} of DeepSpeed over {world} GPUs, reduce_bucket_size {bucket}, weights and the optimizer's state on the CPU", "在 {world} 张 GPU 上使用 DeepSpeed 的 ZeRO 第 {stage} 阶段，reduce_bucket_size {bucket}，权重和优化器状态在 CPU 上"],
+  ["ZeRO stage {stage} of DeepSpeed over {world} GPUs, reduce_bucket_size {bucket}, weights on the CPU", "在 {world} 张 GPU 上使用 DeepSpeed 的 ZeRO 第 {stage} 阶段，reduce_bucket_size {bucket}，权重在 CPU 上"],
   ["ZeRO stage {stage} of DeepSpeed over {world} GPUs, reduce_bucket_size {bucket}, the optimizer's state on the CPU", "在 {world} 张 GPU 上使用 DeepSpeed 的 ZeRO 第 {stage} 阶段，reduce_bucket_size {bucket}，优化器状态在 CPU 上"],
   ["ZeRO stage {stage} of DeepSpeed over {world} GPUs, reduce_bucket_size {bucket}", "在 {world} 张 GPU 上使用 DeepSpeed 的 ZeRO 第 {stage} 阶段，reduce_bucket_size {bucket}"],
   // Why a plan's peak is what it is.
@@ -111,34 +117,40 @@ const PHRASES = [
     .flatMap(([name, chinese]) => ["GiB", "MiB", "KiB"].map((unit) => [`${name} {bytes} ${unit}`, `${chinese} {bytes} ${unit}`])),
 ];
 
-let patterns = null;
+const knownPatterns = new Map();
 
 // Made once, when Chinese is first needed.
-function compiledPhrases() {
+function patterns(phrases) {
   const plain = (text) => text.replace(/[.*+?^$()|[\]\\]/g, "\\$&");
-  return PHRASES.map(([english, chinese]) => ({
+  if (!knownPatterns.has(phrases)) knownPatterns.set(phrases, phrases.map(([english, chinese]) => ({
     pattern: new RegExp(`^${english.split(/\{\w+\}/).map(plain).join("([^]+?)")}$`),
     names: [...english.matchAll(/\{(\w+)\}/g)].map(([, name]) => name),
     chinese,
-  }));
+  })));
+  return knownPatterns.get(phrases);
 }
 
 // A sentence in the page's language; `null` where there is no translation.
-function chinese(text) {
-  patterns ??= compiledPhrases();
-  for (const { pattern, names, chinese: phrase } of patterns) {
+function chinese(text, phrases) {
+  for (const { pattern, names, chinese: phrase } of patterns(phrases)) {
     const values = text.match(pattern)?.slice(1);
     if (!values) continue;
     return phrase.replace(/\{(\w+)\}/g, (_, name) => {
       const value = values[names.indexOf(name)];
-      return chinese(value) ?? value;
+      return chinese(value, phrases) ?? value;
     });
   }
   return null;
 }
 
 // The sentence and its language, for screen readers.
-function said(text) {
-  const translated = state.language === "zh" ? chinese(text) : null;
+function said(text, phrases = PHRASES) {
+  const translated = state.language === "zh" ? chinese(text, phrases) : null;
   return { text: translated ?? text, lang: translated === null ? "en" : "zh-CN" };
+}
+
+// Why there is no answer, and what to do about it.
+function refusal(error) {
+  const parts = [error.message, error.hint].filter(Boolean).map((part) => said(part, REFUSALS));
+  return parts.flatMap(({ text, lang }, index) => [...(index ? [" — "] : []), make("span", { lang }, text)]);
 }

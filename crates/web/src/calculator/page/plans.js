@@ -17,7 +17,7 @@ async function searchPlans() {
     drawPlans();
   } catch (error) {
     found = null;
-    element("plans").replaceChildren(make("p", { class: "refusal" }, error.hint ? `${error.message} — ${error.hint}` : error.message));
+    element("plans").replaceChildren(make("p", { class: "refusal" }, ...refusal(error)));
   } finally {
     button.disabled = false;
   }
@@ -159,7 +159,7 @@ function drawPlans() {
 }
 
 // How the training is spread over GPUs.
-const RANKS = ["parallel", "world", "shard", "reshard-after-forward", "param-dtype", "reduce-dtype", "cpu-offload", "gradient-as-bucket-view", "static-graph", "no-sync", "reduce-bucket-size"];
+const RANKS = ["parallel", "world", "shard", "reshard-after-forward", "param-dtype", "reduce-dtype", "cpu-offload", "gradient-as-bucket-view", "static-graph", "no-sync", "reduce-bucket-size", "offload-param"];
 
 const DEEPSPEED = ["overlap-comm", "gradient-clipping", "stage3-prefetch-bucket-size", "stage3-max-live-parameters", "stage3-max-reuse-distance", "stage3-param-persistence-threshold"];
 

@@ -104,7 +104,7 @@ const NAMES = {
     "reduce-bucket-size": ["DeepSpeed's bucket of gradients", "DeepSpeed 的梯度桶"], "overlap-comm": ["Overlap communication", "通信与计算重叠"],
     "gradient-clipping": ["DeepSpeed clips gradients", "DeepSpeed 裁剪梯度"], "stage3-prefetch-bucket-size": ["Elements gathered ahead", "提前收集的元素"],
     "stage3-max-live-parameters": ["Most gathered elements", "最多收集的元素"], "stage3-max-reuse-distance": ["Weights kept for reuse within", "在此距离内重用的权重保留"],
-    "stage3-param-persistence-threshold": ["Weights that stay gathered", "保持收集的权重"],
+    "stage3-param-persistence-threshold": ["Weights that stay gathered", "保持收集的权重"], "offload-param": ["Parts of weights on the CPU", "权重分片放在 CPU"],
   },
 };
 

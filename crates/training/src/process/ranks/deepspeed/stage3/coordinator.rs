@@ -25,6 +25,8 @@ pub(super) struct Coordinator {
     /// Whether all-gathers have a stream of their own.
     overlaps: bool,
     gathering: Gathering,
+    /// Whether this rank's parts come from the CPU.
+    offloads: bool,
     trace: Trace,
     /// By weight: the all-gather that it is on its way with. A buffer is freed with the last of them.
     in_flight: BTreeMap<usize, Rc<Gather>>,
@@ -43,6 +45,7 @@ impl Coordinator {
             world: i64::from(settings.world),
             overlaps: settings.overlaps,
             gathering: settings.gathering,
+            offloads: settings.offloads_weights,
             trace: Trace::default(),
             in_flight: BTreeMap::new(),
             available: 0,
@@ -104,7 +107,7 @@ impl Coordinator {
         self.gather(context, &ahead);
         self.trace.advance();
         if is_forward {
-            self.gather_external(module);
+            self.gather_external(context, module);
         }
     }
 
@@ -120,19 +123,40 @@ impl Coordinator {
     }
 
     /// Reading a weight that is absent gathers it, on the stream that computes. Modules read such weights when they are called.
-    fn gather_external(&mut self, module: u32) {
+    fn gather_external(&mut self, context: &Context, module: u32) {
         for index in self.partitioned.find_external(module) {
-            self.fill_padded(index);
+            self.gather_at_once(context, &[index]);
         }
     }
 
-    /// `_allgather_params_sequential` and `_allgather_params_coalesced`: a weight arrives in its own memory, with the last part's padding.
-    fn fill_padded(&mut self, index: usize) {
-        let weight = &mut self.partitioned.weights[index];
-        if weight.status == Status::Absent {
+    /// `_allgather_params_sequential` and `_allgather_params_coalesced`, of those that are absent: a weight arrives in its own memory, with
+    /// the last part's padding. Of a single weight the part comes from the CPU when the memory is there, of several all parts come before.
+    fn gather_at_once(&mut self, context: &Context, weights: &[usize]) {
+        let is_absent = |weight: &usize| self.partitioned.is_absent(*weight);
+        let absent: Vec<usize> = weights.iter().copied().filter(is_absent).collect();
+        let is_single = absent.len() == 1;
+        let mut parts = if is_single { Vec::new() } else { self.upload(context, &absent) };
+        for &index in &absent {
+            let weight = &mut self.partitioned.weights[index];
             weight.fill(weight.part * self.world);
             weight.status = Status::Present;
         }
+        if is_single {
+            parts = self.upload(context, &absent);
+        }
+        // A local variable holds the last part longer than its list.
+        let last = parts.pop();
+        parts.into_iter().rev().for_each(drop);
+        drop(last);
+    }
+
+    /// Copies of this rank's parts on the GPU, where they are on the CPU.
+    fn upload(&self, context: &Context, weights: &[usize]) -> Vec<Storage> {
+        if !self.offloads {
+            return Vec::new();
+        }
+        context.memory().borrow_mut().set_category(Category::Communication);
+        weights.iter().map(|&weight| self.partitioned.weights[weight].uploaded_part(context)).collect()
     }
 
     /// `all_gather_coalesced` of those that are absent.
@@ -145,8 +169,8 @@ impl Coordinator {
         absent.sort_unstable();
         let before = context.memory().borrow_mut().set_stream(self.stream());
         context.memory().borrow_mut().set_category(Category::Communication);
-        let all = &mut self.partitioned.weights;
         let whole = |weight: &Weight| weight.part * self.world;
+        let all = &self.partitioned.weights;
         let buffer = match *absent {
             [only] => {
                 all[only].fill(whole(&all[only]));
@@ -157,6 +181,9 @@ impl Coordinator {
                 Some(context.storage(bytes))
             }
         };
+        // The rank's parts are copied from here into the message, which does not wait for the others.
+        self.upload(context, &absent).into_iter().rev().for_each(drop);
+        let all = &mut self.partitioned.weights;
         for &weight in &absent {
             all[weight].status = Status::InFlight;
             self.available += all[weight].elements();
@@ -232,11 +259,9 @@ impl Coordinator {
     }
 
     /// The end of `_post_step`: small weights stay gathered until the next update.
-    pub fn gather_persistent(&mut self) {
-        for index in 0..self.partitioned.weights.len() {
-            if self.partitioned.persists(index) {
-                self.fill_padded(index);
-            }
-        }
+    pub fn gather_persistent(&mut self, context: &Context) {
+        let all = 0..self.partitioned.weights.len();
+        let persistent: Vec<usize> = all.filter(|&index| self.partitioned.persists(index)).collect();
+        self.gather_at_once(context, &persistent);
     }
 }

@@ -41,7 +41,7 @@ impl PartitionedEngine {
         let bound = moved.bound;
         let leaves = moved.numbers.iter().enumerate().map(|(leaf, &number)| (leaf as u32, number)).collect();
         context.linear_is_function = true;
-        let (weights, parts) = partition(context, moved, settings.world)?;
+        let (weights, parts) = partition(context, moved, &settings)?;
         if settings.overlaps {
             create_streams(context);
         }
@@ -55,9 +55,13 @@ impl PartitionedEngine {
         }
         let (sub_groups, sizes) = sub_groups(&weights);
         let total: i64 = sizes.iter().sum();
-        lasting.extend(defragment(context, &weights, parts, (dtype, total)));
+        if !settings.offloads_weights {
+            lasting.extend(defragment(context, &weights, parts, (dtype, total)));
+        }
         context.memory().borrow_mut().set_category(Category::Optimizer);
-        let masters = master_weights(context, &sizes, dtype, is_on_host);
+        // Where they are to be on the GPU, a copy of the parts in single precision is: none of parts that are there and have it.
+        let is_copied = dtype != Dtype::Float32 || settings.offloads_weights;
+        let masters = master_weights(context, &sizes, is_copied, is_on_host);
         // The constructor gives the master weights gradients, makes the optimizer's first state, and takes the gradients away again.
         let largest = sizes.iter().copied().max()?;
         let zeros = (!is_on_host).then(|| context.empty_contiguous(Dtype::Float32, &[largest]));
@@ -69,7 +73,9 @@ impl PartitionedEngine {
         let gradients = (!is_on_host).then(|| context.empty_contiguous(dtype, &[total]));
         // `create_reduce_and_remove_grad_hooks` gathers each weight and frees it again.
         for weight in weights.iter().filter(|weight| weight.is_trained) {
-            drop(context.storage(weight.bytes(weight.part * i64::from(settings.world))));
+            let gathered = context.storage(weight.bytes(weight.part * i64::from(settings.world)));
+            drop(settings.offloads_weights.then(|| weight.uploaded_part(context)));
+            drop(gathered);
         }
         let partitioned = Partitioned::new(bound, weights, settings.gathering.persistent);
         let coordinator = Rc::new(RefCell::new(Coordinator::new(partitioned, &settings)));
@@ -94,8 +100,8 @@ impl PartitionedEngine {
     }
 }
 
-/// `_convert_to_zero_parameters`: each weight is replaced by this rank's part. Returns the weights and the parts.
-fn partition(context: &mut Context, moved: Moved<'_>, world: u32) -> Option<(Vec<Weight>, Vec<Tensor>)> {
+/// `_convert_to_zero_parameters`: each weight is replaced by this rank's part. Returns the weights, and the parts that are on the GPU.
+fn partition(context: &mut Context, moved: Moved<'_>, settings: &DeepSpeed) -> Option<(Vec<Weight>, Vec<Tensor>)> {
     let Moved { bound, parameters, numbers, frozen, tensors } = moved;
     let (mut weights, mut parts) = (Vec::new(), Vec::new());
     for (index, weight) in bound.model.parameters.iter().enumerate() {
@@ -108,9 +114,11 @@ fn partition(context: &mut Context, moved: Moved<'_>, world: u32) -> Option<(Vec
         let emptied = Tensor::on_storage(storage, layout).with_edge(edge);
         let gradient = place.map(|place| Rc::clone(&parameters[place].gradient)).unwrap_or_default();
         let is_trained = weight.requires_grad && !frozen.contains(&weight.tensor);
-        let partitioned = Weight::new(Parameter { tensor: emptied.clone(), gradient }, is_trained, world);
+        let partitioned = Weight::new(Parameter { tensor: emptied.clone(), gradient }, is_trained, settings.world);
         context.memory().borrow_mut().set_category(Category::Parameters);
-        parts.push(context.empty_contiguous(whole.dtype(), &[partitioned.part]));
+        if !settings.offloads_weights {
+            parts.push(context.empty_contiguous(whole.dtype(), &[partitioned.part]));
+        }
         let copy = (!whole.layout().is_contiguous()).then(|| context.contiguous(&whole.detach()));
         if let Some(place) = place {
             parameters[place].tensor = emptied.clone();
@@ -137,14 +145,14 @@ fn defragment(context: &Context, weights: &[Weight], parts: Vec<Tensor>, (dtype,
     lasting
 }
 
-/// `_create_fp32_partitions`: master weights are clones, of a copy in single precision where weights have another type.
-fn master_weights(context: &Context, sizes: &[i64], dtype: Dtype, is_on_host: bool) -> Vec<Parameter> {
+/// `_create_fp32_partitions`: master weights are clones, of a copy in single precision where the parts are elsewhere or have another type.
+fn master_weights(context: &Context, sizes: &[i64], is_copied: bool, is_on_host: bool) -> Vec<Parameter> {
     let mut converted: Option<Tensor> = None;
     let mut master = |size: i64| {
         if is_on_host {
             return Tensor::on_host(Layout::contiguous(Dtype::Float32, &[size]));
         }
-        let new = (dtype != Dtype::Float32).then(|| context.empty_contiguous(Dtype::Float32, &[size]));
+        let new = is_copied.then(|| context.empty_contiguous(Dtype::Float32, &[size]));
         drop(std::mem::replace(&mut converted, new));
         context.empty_contiguous(Dtype::Float32, &[size])
     };

@@ -77,7 +77,7 @@ impl PartitionedEngine {
             optimizer.step(context, &self.masters);
             master.gradient.take();
         }
-        self.coordinator.borrow_mut().gather_persistent();
+        self.coordinator.borrow_mut().gather_persistent(context);
         drop(norm);
         norms.into_iter().rev().for_each(drop);
         drop(before);
@@ -91,6 +91,6 @@ impl PartitionedEngine {
             complete_norm(context, &of_group.map(|(_, norm)| norm.clone()).collect::<Vec<_>>());
         }
         norms.into_iter().for_each(drop);
-        self.coordinator.borrow_mut().gather_persistent();
+        self.coordinator.borrow_mut().gather_persistent(context);
     }
 }

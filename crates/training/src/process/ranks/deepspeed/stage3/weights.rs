@@ -2,7 +2,8 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use vramfit_eager::autograd::Tensor;
+use vramfit_eager::autograd::{Context, Tensor};
+use vramfit_eager::memory::Storage;
 use vramfit_graph::bind::{Bound, BoundStep};
 
 use super::trace::Weights;
@@ -47,6 +48,11 @@ impl Weight {
     /// `param.data = …`: memory of so many elements.
     pub fn fill(&self, elements: i64) {
         self.whole.tensor.storage().inspect(|storage| storage.refill(self.bytes(elements)));
+    }
+
+    /// `ds_tensor.to(…)` of a part on the CPU: a copy of it on the GPU.
+    pub fn uploaded_part(&self, context: &Context) -> Storage {
+        context.storage(self.bytes(self.part))
     }
 
     /// `free_param`.
