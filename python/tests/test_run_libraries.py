@@ -47,6 +47,23 @@ def test_old_types_make_tensors_on_the_gpu(run: Any) -> None:
     assert recorded.end == "end"
 
 
+def test_tensors_made_from_data_are_on_the_default_device(run: Any) -> None:
+    recorded = run("""
+        import numpy, torch
+        torch.set_default_device("cuda")
+        made = torch.tensor([1.0, 2.0]), torch.as_tensor([1.0]), torch.asarray([1]), torch.rand(2), torch.tensor(1.0, requires_grad=True)
+        assert all(one.is_cuda for one in made)
+        assert not any(one.is_cuda for one in (torch.tensor(1.0, device="cpu"), torch.from_numpy(numpy.zeros(3))))
+        with torch.device("cpu"):
+            host = torch.tensor([1.0])
+            assert not host.is_cuda and not host.new_tensor([2.0]).is_cuda
+        assert torch.tensor(host).is_cuda and torch.as_tensor(host).is_cuda
+        torch.set_default_device(None)
+        assert not torch.tensor([1.0]).is_cuda
+    """)
+    assert recorded.end == "end"
+
+
 def test_weights_take_data_that_has_values(run: Any) -> None:
     run("""
         import torch
@@ -272,3 +289,37 @@ def test_gradients_of_each_sample_are_followed(run: Any) -> None:
         found = vmap(grad(loss), in_dims=(None, 0, 0))(weights, inputs, targets)
         assert found["weight"].shape == (6, 5, 8) and found["bias"].is_cuda
     """)
+
+
+def test_a_tensor_that_results_were_written_into_is_no_leaf(run: Any) -> None:
+    run("""
+        import torch
+        layer = torch.nn.Linear(8, 8).cuda()
+        outputs = torch.zeros(3, 4, 8, device="cuda")
+        for at in range(1, 3):
+            outputs[at] = layer(torch.ones(4, 8, device="cuda"))
+        assert outputs.requires_grad and not outputs.is_leaf
+        outputs[1:].sum().backward()
+        assert outputs.grad is None and layer.weight.grad is not None
+    """)
+
+
+def test_what_is_written_into_data_leaves_the_tensor_without_a_gradient(run: Any) -> None:
+    run("""
+        import torch
+        average, layer = torch.zeros(8, device="cuda"), torch.nn.Linear(8, 8).cuda()
+        for _ in range(3):
+            average.data.mul_(0.9).add_(layer(torch.ones(8, device="cuda")), alpha=0.1)
+        assert not average.requires_grad and not (average / 2).requires_grad
+    """)
+
+
+def test_properties_of_a_gpu_are_all_there(run: Any) -> None:
+    recorded = run("""
+        import torch
+        found = torch.cuda.get_device_properties(0)
+        assert found.multi_processor_count == 132 and found.max_threads_per_multi_processor == 2048
+        assert found.shared_memory_per_block_optin == 232448 and found.clock_rate == 0
+        assert not hasattr(found, "nonsense")
+    """)
+    assert [note for note in recorded.session.notes if "clock_rate, which is not known here" in note]

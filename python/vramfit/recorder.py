@@ -618,14 +618,17 @@ class Recorder(Casting):
                     info.storage.known = False
                 kind = info.kind
                 if not kind.requires_grad and torch.is_grad_enabled() and kind.dtype.is_floating_point and any(other.kind.requires_grad for other in infos):
-                    self._now_requires_grad(info.storage)
+                    self._now_requires_grad(info)
 
-    def _now_requires_grad(self, storage: Storage) -> None:
-        """A result that requires grad was written into a tensor: the tensor and all its views require grad from now on."""
-        for info in list(self.infos.values()):
+    def _now_requires_grad(self, target: Info) -> None:
+        """A result that requires grad was written into a tensor: the tensor and all its views require grad from now on.
+
+        A detached tensor, as ``.data`` gives it, is no view to autograd: what it was taken from stays as it is.
+        """
+        for info in [target] if target.detached else list(self.infos.values()):
             kind = info.kind
             tensor = info.reference() if info.reference is not None else None
-            if info.storage is storage and not info.detached and not kind.requires_grad and tensor is not None:
+            if info.storage is target.storage and info.detached is target.detached and not kind.requires_grad and tensor is not None:
                 info.kind = self.session.kinds.get(kind.dtype, kind.shape, kind.stride, True)
                 info.leaf = False
                 tensor.requires_grad_()

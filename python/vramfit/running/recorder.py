@@ -172,8 +172,9 @@ class ScriptRecorder(Recorder):
             if result is not None and (operator.writes or result not in inputs):
                 self.leads_to(result, inputs)
                 self.made_by.setdefault(result, []).append(number)
-        if operator.writes:
+        if operator.writes and not infos[0].detached:
             self._written.setdefault(infos[0].storage.index, []).extend(inputs)
+        if operator.writes:
             self.made_by.setdefault(infos[0].index, []).append(number)
 
     def leads_to(self, result: int, inputs: Tuple[int, ...]) -> None:
@@ -195,7 +196,8 @@ class ScriptRecorder(Recorder):
                 stack.extend(producers)
             else:
                 info = self.live.get(index)
-                if info is not None and info.kind.requires_grad:
+                # A tensor into which a result was written is no leaf any more.
+                if info is not None and info.kind.requires_grad and info.leaf:
                     leaves.append(info)
         return sorted(leaves, key=lambda info: info.index)
 

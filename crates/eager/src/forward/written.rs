@@ -23,6 +23,11 @@ impl Forward<'_> {
         }
         let storage = self.bound.tensor(id).storage;
         let (root, links) = self.base_of(id);
+        if root == id.0 as usize {
+            // A detached tensor is a base of its own.
+            self.tensors[root] = Some(view);
+            return;
+        }
         let live = self.tensors[root].take();
         let is_live = live.is_some();
         let base = live.unwrap_or_else(|| {
@@ -41,7 +46,7 @@ impl Forward<'_> {
         }
     }
 
-    /// The base of a view, and how many views are between them.
+    /// The base of a view, or itself where it has a history of its own, and how many views are between them.
     fn base_of(&self, view: TensorId) -> (usize, usize) {
         let storage = self.bound.tensor(view).storage;
         let (mut id, mut links) = (view, 0);
@@ -51,7 +56,7 @@ impl Forward<'_> {
                 _ => None,
             });
             let mut source = None;
-            if let Some(call) = made {
+            if let Some(call) = made.filter(|call| !self.passes.facts(call).leaves_base) {
                 let mut add = |other: TensorId| {
                     if other != id && self.bound.tensor(other).storage == storage {
                         source.get_or_insert(other);

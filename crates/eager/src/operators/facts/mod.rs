@@ -84,6 +84,8 @@ pub struct Facts {
     pub is_copy: bool,
     /// Whether its result is a view of memory that has no other name, so that a write into it is one into its base.
     pub hides_base: bool,
+    /// Whether its result is a view that autograd tells apart from its base: a write into it gives only the view another history.
+    pub leaves_base: bool,
     /// The module whose `inplace` attribute turns it into its in-place form.
     pub activation: Option<Activation>,
     /// Whether its result may be overwritten by an activation in place.
@@ -122,6 +124,7 @@ impl Facts {
             effect: Effect::ReadsOnly,
             is_copy: false,
             hides_base: false,
+            leaves_base: false,
             activation: None,
             overwrite: Overwrite::NotShown,
             greatest: Greatest::Unknown,
