@@ -224,3 +224,85 @@ def test_the_gradient_of_relu_lies_as_its_result_so_that_no_view_copies_it(tmp_p
     sizes = {"hidden": 128 * 31 * 768 * 4, "weight": 64 * 768 * 4}
     assert contains(found, spelled("+hidden -hidden +weight", sizes))
     assert not contains(found, spelled("+hidden -hidden +hidden -hidden +weight", sizes))
+
+
+def test_a_backward_pass_for_some_leaves_makes_no_gradients_of_others(tmp_path):
+    found, _ = requests(tmp_path, """
+        import torch
+        first, second = torch.nn.Linear(300, 400).cuda(), torch.nn.Linear(400, 500).cuda()
+        second(first(torch.ones(8, 300, device="cuda"))).sum().backward(inputs=list(first.parameters()))
+        assert second.weight.grad is None and first.weight.grad is not None
+    """)
+    sizes = [size for sign, size in found if sign == "+"]
+    # The weights themselves, and the gradient of the first.
+    assert sizes.count(400 * 500 * 4 // 512 * 512 + 512) == 1 and sizes.count(-(-300 * 400 * 4 // 512) * 512) == 2
+
+
+def test_what_is_written_into_data_keeps_no_graph(tmp_path):
+    found, _ = requests(tmp_path, """
+        import torch
+        average, layer = torch.zeros(512, 640, device="cuda"), torch.nn.Linear(640, 640).cuda()
+        for _ in range(3):
+            average.data.mul_(0.9).add_(layer(torch.ones(512, 640, device="cuda")).exp(), alpha=0.1)
+            scaled = average / 2
+            del scaled
+        torch.zeros(7, 1000, device="cuda")
+    """)
+    live = 0
+    for sign, size in found:
+        live += size == 512 * 640 * 4 and (1 if sign == "+" else -1)
+        if (sign, size) == ("+", 28160):
+            break
+    assert live == 1
+
+
+# Recorded in the backward pass of a ResMLP whose last block is a reentrant checkpoint: the block runs again, then its own backward pass.
+_REENTRANT = """
+    +whole +whole -whole +whole +workspace +whole +whole -whole +whole +whole -whole +whole +wide
+    +wide +whole +wide -wide +whole -whole +whole +whole -whole +whole +whole +row +sums
+    +little -little -sums -whole -whole +wide +matrix +row +sums +little -little -sums -whole
+    -wide +wide -wide -whole +wide -wide -wide +long +parts +little -little -parts +matrix
+    +whole -wide -whole +row +sums +little -little -sums +whole +whole +row +sums +little
+    -little -sums -whole -whole -whole +whole -whole +whole +whole +row +sums +little -little
+    -sums -whole -whole +whole -whole +whole +tokens +column +sums +little -little -sums -whole
+    -whole +row +whole +whole +row -whole -whole -whole +whole -whole -whole -whole
+"""
+_REENTRANT_SIZES = {
+    "whole": 96 * 196 * 384 * 4, "wide": 96 * 196 * 1536 * 4, "sums": 57802752, "parts": 138412032, "little": 512, "row": 1536, "long": 6144,
+    "matrix": 1536 * 384 * 4, "tokens": 154112, "column": 1024, "workspace": 1 << 20,
+}
+
+
+def test_a_reentrant_checkpoint_makes_the_requests_of_an_h200(tmp_path):
+    found, without_rule = requests(tmp_path, """
+        import torch
+        from torch import nn
+        from torch.utils.checkpoint import checkpoint
+
+        class Affine(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.alpha, self.beta = nn.Parameter(torch.ones(384)), nn.Parameter(torch.zeros(384))
+
+            def forward(self, x):
+                return self.alpha * x + self.beta
+
+        class Block(nn.Module):
+            def __init__(self):
+                super().__init__()
+                self.norm1, self.norm2, self.token = Affine(), Affine(), nn.Linear(196, 196)
+                self.mlp = nn.Sequential(nn.Linear(384, 1536), nn.GELU(), nn.Dropout(0.1), nn.Linear(1536, 384))
+                self.g1, self.g2 = nn.Parameter(torch.ones(384)), nn.Parameter(torch.ones(384))
+
+            def forward(self, x):
+                x = x + self.g1 * self.token(self.norm1(x).transpose(1, 2)).transpose(1, 2)
+                return x + self.g2 * self.mlp(self.norm2(x))
+
+        patch, tail, head = nn.Conv2d(3, 384, 8, 8).cuda(), Block().cuda(), nn.Linear(384, 10).cuda()
+        x = patch(torch.randn(96, 3, 112, 112).cuda()).flatten(2).transpose(1, 2) * 1.0
+        x = checkpoint(tail, x, use_reentrant=True, preserve_rng_state=False)
+        nn.functional.cross_entropy(head(x.mean(1)), torch.zeros(96, dtype=torch.int64).cuda()).backward()
+        assert tail.g1.grad is not None and patch.weight.grad is not None
+    """)
+    assert contains(found, spelled(_REENTRANT, _REENTRANT_SIZES))
+    assert without_rule == []

@@ -77,7 +77,8 @@ def _accumulate(recorder: ScriptRecorder, names: Tuple[str, ...], given: Any, in
         fresh.append(recorder.gradient_like(tensor, info) if tensor.grad is None else None)
     results = [None if one is None else recorder.info_of(one).name for one in fresh]
     recorder.pseudo(
-        "backward", {"roots": names, "gradients": given, "leaves": tuple(info.name for info in leaves), "keeps_graph": keeps}, results,
+        "backward", {"roots": names, "gradients": given, "leaves": tuple(info.name for info in leaves), "keeps_graph": keeps, "only": bool(inputs)},
+        results,
     )
     with recorder.paused():
         for tensor, gradient in zip(tensors, fresh):

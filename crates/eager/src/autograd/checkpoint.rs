@@ -11,7 +11,7 @@ use vramfit_graph::model::TensorId;
 use super::engine::Recompute;
 use super::node::is_input;
 use super::offload::HostCopies;
-use super::{Context, Edge, KeptResults, ResultKind, Saved, Tensor};
+use super::{Context, Edge, Gradients, KeptResults, ResultKind, Saved, Tensor};
 use crate::memory::SharedMemory;
 
 /// One run through a checkpointed region.
@@ -26,6 +26,8 @@ pub struct Frame {
     kept: RefCell<VecDeque<Results>>,
     holders: RefCell<Vec<Weak<Holder>>>,
     is_recomputed: Cell<bool>,
+    /// Of a region with a backward pass of its own: the gradients of its results, and after it those of its arguments.
+    pub gradients: RefCell<Gradients>,
     last: Cell<LastSaved>,
 }
 
@@ -37,6 +39,8 @@ pub(crate) type Results = SmallVec<[Tensor; 1]>;
 pub enum Body {
     /// The captured steps from the first to the last.
     Steps(usize, usize),
+    /// A reentrant checkpoint, which begins and ends at these steps.
+    Reentrant(usize, usize),
     /// A chunk of the loss, by its number.
     ChunkOfLoss(usize),
 }
@@ -137,6 +141,7 @@ impl Frame {
             kept: RefCell::default(),
             holders: RefCell::default(),
             is_recomputed: Cell::new(false),
+            gradients: RefCell::default(),
             last: Cell::default(),
         })
     }

@@ -46,9 +46,10 @@ pub struct BackwardPass<'a> {
     pub roots: Vec<(Edge, Tensor)>,
     /// `retain_graph`: saved tensors stay for another pass.
     pub keeps_graph: bool,
-    /// The tensors whose gradients are wanted, as `autograd.grad` and `backward(inputs=...)` have them; `None` where every leaf gets its
-    /// gradient.
+    /// The tensors whose gradients are wanted, as `autograd.grad` has them; `None` where leaves get theirs.
     pub inputs: Option<&'a [Edge]>,
+    /// The leaves that get their gradients, as `backward(inputs=…)` has them; `None` where every leaf gets its own.
+    pub only: Option<&'a [Edge]>,
     /// The tensors that keep a copy of their gradient (`retain_grad`), if every leaf gets its own.
     pub retains: &'a [Edge],
 }
@@ -60,16 +61,23 @@ pub fn run(context: &mut Context, root: &Edge, gradient: Tensor) {
 
 /// Runs the backward pass from `root`, whose gradient is `gradient`; `recompute` recomputes checkpointed regions.
 pub fn run_recomputing(context: &mut Context, root: &Edge, gradient: Tensor, recompute: Recompute<'_>) {
-    let pass = BackwardPass { roots: vec![(root.clone(), gradient)], keeps_graph: false, inputs: None, retains: &[] };
+    let pass = BackwardPass {
+        roots: vec![(root.clone(), gradient)],
+        keeps_graph: false,
+        inputs: None,
+        only: None,
+        retains: &[],
+    };
     run_pass(context, pass, recompute);
 }
 
 /// Runs a backward pass. Returns the gradient of each of its inputs, if it has any, or of those that retain theirs: `None` for one
 /// that nothing leads to.
 pub fn run_pass(context: &mut Context, pass: BackwardPass<'_>, recompute: Recompute<'_>) -> Vec<Option<Tensor>> {
-    let BackwardPass { roots, keeps_graph, inputs, retains } = pass;
+    let BackwardPass { roots, keeps_graph, inputs, only, retains } = pass;
     context.next_pass();
-    count_dependencies(context.pass(), &roots, inputs);
+    context.open_passes += 1;
+    let interrupted = count_dependencies(context, &roots, inputs.or(only), inputs.is_some());
     let mut ready = BinaryHeap::new();
     for (edge, gradient) in roots {
         pass_on(context, &edge, &mut Some(gradient), &mut ready);
@@ -95,15 +103,59 @@ pub fn run_pass(context: &mut Context, pass: BackwardPass<'_>, recompute: Recomp
         }
         evaluate(context, &node, &mut ready, keeps_graph, recompute);
     }
+    interrupted.into_iter().for_each(Interrupted::go_on);
+    context.open_passes -= 1;
     captured
 }
 
+/// A node of a pass within which another one runs, as it was before that.
+struct Interrupted {
+    node: Rc<Node>,
+    visited: u32,
+    dependencies: u32,
+    is_skipped: bool,
+    is_end: bool,
+    buffer: Gradients,
+}
+
+impl Interrupted {
+    fn new(node: &Rc<Node>) -> Interrupted {
+        Interrupted {
+            node: Rc::clone(node),
+            visited: node.visited.get(),
+            dependencies: node.dependencies.get(),
+            is_skipped: node.is_skipped.get(),
+            is_end: node.is_end.get(),
+            buffer: node.buffer.take(),
+        }
+    }
+
+    fn go_on(self) {
+        self.node.visited.set(self.visited);
+        self.node.dependencies.set(self.dependencies);
+        self.node.is_skipped.set(self.is_skipped);
+        self.node.is_end.set(self.is_end);
+        self.node.buffer.replace(self.buffer);
+    }
+}
+
 /// Counts for every node how many gradients will come to it, and decides which nodes do not run: those that lead to none of the
-/// inputs, if there are any.
-fn count_dependencies(pass: u32, roots: &[(Edge, Tensor)], inputs: Option<&[Edge]>) {
+/// inputs, if there are any. The pass ends at the inputs where it `captures` their gradients.
+/// Returns what a pass around this one had in its nodes.
+fn count_dependencies(
+    context: &Context,
+    roots: &[(Edge, Tensor)],
+    inputs: Option<&[Edge]>,
+    captures: bool,
+) -> Vec<Interrupted> {
+    let (pass, is_inner) = (context.pass(), context.open_passes > 1);
     let mut found: Vec<Rc<Node>> = Vec::new();
-    let visit = |node: &Rc<Node>, found: &mut Vec<Rc<Node>>| {
+    let mut interrupted = Vec::new();
+    let mut visit = |node: &Rc<Node>, found: &mut Vec<Rc<Node>>| {
         if node.visited.get() != pass {
+            if is_inner {
+                interrupted.push(Interrupted::new(node));
+            }
             node.visited.set(pass);
             node.dependencies.set(0);
             node.is_skipped.set(inputs.is_some());
@@ -123,12 +175,13 @@ fn count_dependencies(pass: u32, roots: &[(Edge, Tensor)], inputs: Option<&[Edge
         }
         next += 1;
     }
-    let Some(inputs) = inputs else { return };
+    let Some(inputs) = inputs else { return interrupted };
     for input in inputs.iter().filter(|input| input.node.visited.get() == pass) {
         input.node.is_skipped.set(false);
-        input.node.is_end.set(true);
+        input.node.is_end.set(captures);
     }
     need_what_leads_on(&found);
+    interrupted
 }
 
 /// Has every node run that leads to one that runs. Threads number their nodes each for itself, so that the numbers do not say what
@@ -184,7 +237,15 @@ fn evaluate(
         *node.saved.borrow_mut() = packed.unpack(context, recompute);
         context.enter_node(node);
     }
-    let mut results = node.backward.apply(context, node, &mut gradients);
+    let mut results = match node.backward.region(node) {
+        Some(region) => {
+            region.gradients.replace(gradients.clone());
+            recompute(context, &region);
+            context.enter_node(node);
+            region.gradients.take()
+        }
+        None => node.backward.apply(context, node, &mut gradients),
+    };
     // What a function found for inputs that want no gradient goes with its own variables.
     if !node.backward.returns_unwanted() {
         for (index, result) in results.iter_mut().enumerate() {

@@ -44,7 +44,7 @@ fn context() -> (SharedMemory, Context) {
 fn backward(context: &mut Context, root: &Tensor, keeps_graph: bool, inputs: Option<&[Edge]>) -> Vec<Option<Tensor>> {
     let gradient = context.empty(root.shared_layout());
     let roots = vec![(root.edge().expect("it has a graph").clone(), gradient)];
-    run_pass(context, BackwardPass { roots, keeps_graph, inputs, retains: &[] }, &|_, _| {})
+    run_pass(context, BackwardPass { roots, keeps_graph, inputs, only: None, retains: &[] }, &|_, _| {})
 }
 
 fn has_gradient(leaf: &Tensor) -> bool {

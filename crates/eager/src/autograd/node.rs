@@ -5,7 +5,7 @@ use std::rc::{Rc, Weak};
 
 use smallvec::SmallVec;
 
-use super::{Context, Packed, Tensor};
+use super::{Context, Frame, Packed, Tensor};
 use crate::memory::Storage;
 use vramfit_graph::layout::Layout;
 
@@ -38,6 +38,11 @@ pub trait Backward: std::fmt::Debug {
     /// written in Python.
     fn saves_afterwards(&self) -> bool {
         false
+    }
+
+    /// What has to run again so that its gradients are found, instead of `apply`.
+    fn region(&self, _node: &Node) -> Option<Rc<Frame>> {
+        None
     }
 
     /// The `.grad` of the leaf that it writes, if it is the node of one.

@@ -1,4 +1,4 @@
-//! Custom autograd functions and reentrant checkpoints in the forward pass.
+//! Custom autograd functions in the forward pass.
 
 use std::rc::Rc;
 
@@ -34,7 +34,7 @@ impl<'a> Forward<'a> {
     ) {
         let was_grad_on = context.is_grad_on();
         let saved = if was_grad_on { self.saved_by(begin) } else { &[] };
-        self.functions.push(Some(OpenFunction { begin, name, arguments, was_grad_on, saved, dropped: Vec::new() }));
+        self.functions.push(OpenFunction { begin, name, arguments, was_grad_on, saved, dropped: Vec::new() });
         context.set_grad(false);
     }
 
@@ -55,7 +55,7 @@ impl<'a> Forward<'a> {
 
     /// Whether a running function saves a tensor that Python drops; it is then dropped when the function ends.
     pub(super) fn is_saved_later(&mut self, id: TensorId) -> bool {
-        let open = self.functions.iter_mut().flatten().rev().find(|open| open.saved.contains(&id));
+        let open = self.functions.iter_mut().rev().find(|open| open.saved.contains(&id));
         if let Some(open) = open {
             open.dropped.push(id);
             return true;
@@ -65,23 +65,28 @@ impl<'a> Forward<'a> {
 
     /// A custom function ends: records it in the graph.
     pub(super) fn end_function(&mut self, context: &mut Context, end: usize, results: &[TensorId], saved: &[TensorId]) {
-        let Some(Some(open)) = self.functions.pop() else { return };
+        let Some(open) = self.functions.pop() else { return };
         let replay = self.passes.replays.get(&end).filter(|replay| replay.fits(open.arguments, results));
         if replay.is_none() {
             self.missing.entry(open.name.to_owned()).or_default().push(open.begin as u32);
         }
         context.set_grad(open.was_grad_on);
         if let Some(edge) = self.record_function(context, replay, (open.arguments, results, saved)) {
-            for (output, id) in results.iter().enumerate() {
-                let slot = &mut self.tensors[id.0 as usize];
-                if let Some(tensor) = slot.take() {
-                    let edge = tensor.dtype().is_differentiable().then(|| Edge { output, ..edge.clone() });
-                    *slot = Some(tensor.with_edge(edge));
-                }
-            }
+            self.lead_to(results, &edge);
         }
         for id in open.dropped {
             self.tensors[id.0 as usize] = None;
+        }
+    }
+
+    /// The results' gradients go to a node.
+    pub(super) fn lead_to(&mut self, results: &[TensorId], edge: &Edge) {
+        for (output, id) in results.iter().enumerate() {
+            let slot = &mut self.tensors[id.0 as usize];
+            if let Some(tensor) = slot.take() {
+                let edge = tensor.dtype().is_differentiable().then(|| Edge { output, ..edge.clone() });
+                *slot = Some(tensor.with_edge(edge));
+            }
         }
     }
 

@@ -8,6 +8,7 @@ mod module_choice;
 mod module_hooks;
 mod passes;
 mod recomputation;
+mod reentrant;
 mod region;
 mod replay;
 mod run_call;
@@ -34,6 +35,7 @@ pub use module_choice::{Choice, UnknownModule, chosen_modules};
 pub use module_hooks::ModuleHooks;
 pub use passes::Passes;
 use recomputation::held;
+use reentrant::OpenCheckpoint;
 pub use region::{Region, block_names, is_transformers_model, module_names, regions, regions_keeping, updates_cache};
 use run_call::{Outcome, on_host, returns_arguments, run_call};
 pub use script::PhaseEnd;
@@ -44,8 +46,10 @@ use written::is_same_edge;
 pub struct Forward<'a> {
     passes: &'a Passes<'a>,
     bound: &'a Bound<'a>,
-    /// The open custom functions and checkpoints; `None` for a checkpoint that is not reentrant.
-    functions: Vec<Option<OpenFunction<'a>>>,
+    /// The open custom functions.
+    functions: Vec<OpenFunction<'a>>,
+    /// The open checkpoints; `None` for one that is not reentrant.
+    checkpoints: Vec<Option<OpenCheckpoint>>,
     /// Of each open autocast region: what autocast cast to before it.
     autocasts: Vec<Option<Dtype>>,
     /// The tensors that Python holds, by id.
@@ -80,6 +84,7 @@ impl<'a> Forward<'a> {
             passes,
             bound: passes.bound,
             functions: Vec::new(),
+            checkpoints: Vec::new(),
             autocasts: Vec::new(),
             tensors,
             missing: Missing::new(),
@@ -221,11 +226,15 @@ impl<'a> Forward<'a> {
             }
             BoundStep::Function { name, arguments } => self.begin_function(context, index, (*name, *arguments)),
             BoundStep::EndFunction { results, saved } => self.end_function(context, index, results, saved),
-            BoundStep::Checkpoint { is_reentrant: true, arguments, .. } => {
-                self.begin_function(context, index, ("torch.utils.checkpoint (reentrant)", *arguments));
+            BoundStep::Checkpoint { is_reentrant, .. } => {
+                let open = is_reentrant.then(|| self.begin_reentrant(context, index));
+                self.checkpoints.push(open);
             }
-            BoundStep::Checkpoint { is_reentrant: false, .. } => self.functions.push(None),
-            BoundStep::EndCheckpoint(results) => self.end_function(context, index, results, &[]),
+            BoundStep::EndCheckpoint(results) => {
+                if let Some(Some(open)) = self.checkpoints.pop() {
+                    self.end_reentrant(context, index, open, results);
+                }
+            }
             _ => {}
         }
     }

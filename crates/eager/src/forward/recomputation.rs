@@ -54,6 +54,10 @@ impl Forward<'_> {
 
     /// Recomputes a checkpointed region, up to the last tensor that its backward pass needs.
     pub fn run_again(&mut self, context: &mut Context, frame: &Rc<Frame>) {
+        if let Body::Reentrant(begin, end) = frame.body {
+            self.reentrant_again(context, frame, (begin, end));
+            return;
+        }
         let memory = Rc::clone(context.memory());
         memory.borrow_mut().set_category(Category::Activations);
         let was_grad_on = context.is_grad_on();
@@ -68,6 +72,7 @@ impl Forward<'_> {
         match frame.body {
             Body::Steps(first, last) => self.steps_again(context, first, last),
             Body::ChunkOfLoss(_) => self.chunk_again(context),
+            Body::Reentrant(..) => {}
         }
         if let Some(hooks) = &self.hooks {
             hooks.stopped();
@@ -109,7 +114,7 @@ impl Forward<'_> {
 
     /// Repeats the casts of weights that a call uses: a recomputed region has its own autocast region, whose cache is
     /// empty.
-    fn cast_again(&mut self, context: &mut Context, call: &BoundCall<'_>) {
+    pub(super) fn cast_again(&mut self, context: &mut Context, call: &BoundCall<'_>) {
         let mut needed: SmallVec<[usize; 2]> = SmallVec::new();
         let mut add = |id: TensorId| {
             if let Some(&made) = self.passes.casts.get(&id)

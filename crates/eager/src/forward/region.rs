@@ -40,7 +40,7 @@ pub struct Region {
 
 impl Region {
     /// A region that is computed again in the backward pass.
-    fn checkpointed(first: usize, last: usize) -> Region {
+    pub(super) fn checkpointed(first: usize, last: usize) -> Region {
         let (turns_cache_off, keeps) = (false, KeptResults::NONE);
         Region { first, last, is_checkpointed: true, turns_cache_off, keeps, times: 1 }
     }

@@ -75,15 +75,19 @@ impl Forward<'_> {
         let keeps_graph = matches!(call.arguments.get(3), Some(Value::Bool(true)));
         let edges: Vec<Option<Edge>> = wanted.iter().map(|id| edge_of(*id)).collect();
         // What nothing leads to has no edge.
-        let inputs: Option<Vec<Edge>> =
-            (done == ScriptCall::Gradients).then(|| edges.iter().flatten().cloned().collect());
+        let known = || edges.iter().flatten().cloned().collect::<Vec<Edge>>();
+        let inputs = (done == ScriptCall::Gradients).then(known);
+        // `backward(inputs=…)`: these leaves get their gradients, and what leads to none of them does not run.
+        let only =
+            (done == ScriptCall::Backward && matches!(call.arguments.get(4), Some(Value::Bool(true)))).then(known);
         let is_leaf = |edge: &&Edge| edge.node.backward.gradient().is_some();
         let retains: Vec<Edge> = edges.iter().flatten().filter(|edge| !is_leaf(edge)).cloned().collect();
         let was_grad_on = context.is_grad_on();
         context.set_grad(true);
         context.memory().borrow_mut().set_category(Category::Temporary);
         context.set_thread(Thread::Backward);
-        let pass = BackwardPass { roots, keeps_graph, inputs: inputs.as_deref(), retains: &retains };
+        let pass =
+            BackwardPass { roots, keeps_graph, inputs: inputs.as_deref(), only: only.as_deref(), retains: &retains };
         // A region holds all that it needs to run again.
         let passes = self.passes;
         let captured = run_pass(context, pass, &|context, frame| Forward::new(passes, &[]).run_again(context, frame));

@@ -52,6 +52,8 @@ pub struct Context {
     /// The number of the last node that each thread recorded.
     sequences: [u64; 2],
     pass: u32,
+    /// How many backward passes are running: a function may start one within another.
+    pub(super) open_passes: u32,
     is_grad_on: bool,
     autocast: Option<Dtype>,
     plans: Plans,
@@ -91,6 +93,7 @@ impl Context {
             visits: None,
             sequences: [0; 2],
             pass: 0,
+            open_passes: 0,
             is_grad_on: true,
             autocast: None,
             plans: Plans::default(),
