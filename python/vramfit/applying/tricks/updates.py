@@ -91,7 +91,8 @@ def _divided(optimizer: torch.optim.Optimizer, copies: Dict[torch.Tensor, torch.
 
 def _hooks(model: torch.nn.Module, copies: Dict[torch.Tensor, torch.Tensor], each: List[Any]) -> List[Undo]:
     updated = {optimizer.param_groups[0]["params"][0]: optimizer for optimizer in each}
-    optimizers = {weight: updated[copies.get(weight, weight)] for weight in _trained(model) if copies.get(weight, weight) in updated}
+    pairs = [(weight, copies.get(weight, weight)) for weight in _trained(model)]
+    optimizers: Dict[torch.Tensor, Any] = {weight: updated[other] for weight, other in pairs if other in updated}
 
     def update(weight: torch.Tensor) -> None:
         optimizers[weight].step()
@@ -99,10 +100,12 @@ def _hooks(model: torch.nn.Module, copies: Dict[torch.Tensor, torch.Tensor], eac
 
     @torch.no_grad()
     def update_on_cpu(weight: torch.Tensor) -> None:
-        copies[weight].grad.copy_(weight.grad)
+        copy = copies[weight]
+        assert weight.grad is not None and copy.grad is not None
+        copy.grad.copy_(weight.grad)
         weight.grad = None
         optimizers[weight].step()
-        weight.copy_(copies[weight])
+        weight.copy_(copy)
 
     hook = update_on_cpu if copies else update
     return [weight.register_post_accumulate_grad_hook(hook).remove for weight in optimizers]
