@@ -259,9 +259,12 @@ def test_an_optimizer_with_state_may_be_switched_and_back(captures):
         assert torch.allclose(weight, other, atol=2e-3)
 
 
-@pytest.mark.parametrize("settings", [
+CHANGED_UPDATES = pytest.mark.parametrize("settings", [
     {"step_in_backward": True}, {"optimizer_state": "cpu"}, {"step_in_backward": True, "optimizer_state": "cpu"},
 ], ids=str)
+
+
+@CHANGED_UPDATES
 def test_updates_in_the_backward_pass_and_on_the_cpu_are_the_plain_loops(captures, settings):
     start = planned(captures, **settings).start
     model, inputs, targets = blocks()
@@ -279,9 +282,7 @@ def test_updates_in_the_backward_pass_and_on_the_cpu_are_the_plain_loops(capture
     assert all(torch.equal(weight, old) and weight.grad is not None for weight, old in zip(model.parameters(), before))
 
 
-@pytest.mark.parametrize("settings", [
-    {"step_in_backward": True}, {"optimizer_state": "cpu"}, {"step_in_backward": True, "optimizer_state": "cpu"},
-], ids=str)
+@CHANGED_UPDATES
 def test_a_live_optimizer_is_divided_and_goes_on_afterwards(captures, settings):
     start = planned(captures, **settings).start
     model, inputs, targets = blocks()
