@@ -1,7 +1,6 @@
 //! The few functions of cuDNN's backend API that a question needs.
 //!
-//! All unsafe code of vramfit is in this file. Descriptors are opaque pointers that the library allocates; [`Descriptor`]
-//! destroys its own.
+//! Descriptors are opaque pointers that the library allocates; [`Descriptor`] destroys its own.
 
 #![allow(unsafe_code, reason = "cuDNN is a C library")]
 
@@ -32,6 +31,7 @@ pub(crate) enum Kind {
     EngineConfig = 3,
     EngineHeuristics = 4,
     ExecutionPlan = 5,
+    KnobChoice = 7,
     Forward = 10,
     WeightGradient = 11,
     InputGradient = 12,
@@ -50,6 +50,7 @@ enum Attribute {
     DataType = 1,
     ConvolutionMode = 7,
     HeuristicMode = 8,
+    Knob = 9,
     NumericalNote = 11,
     Descriptor = 15,
     Char = 24,
@@ -70,7 +71,8 @@ pub(crate) fn load_dependencies(cudnn: &Path) {
     cublas_libraries(cudnn).iter().for_each(|library| keep_loaded(library));
 }
 
-fn keep_loaded(path: &Path) {
+/// Loads a library for the rest of the process, if it is there.
+pub(crate) fn keep_loaded(path: &Path) {
     // SAFETY: a library of the same installation as the cuDNN that the user wants to ask.
     if let Ok(library) = unsafe { Library::new(path) } {
         std::mem::forget(library);
@@ -207,6 +209,13 @@ impl Descriptor {
     pub(crate) fn integer(&self, name: i32) -> Result<i64, Refused> {
         let mut value = [0];
         self.get(name, Attribute::Int64, &mut value)?;
+        Ok(value[0])
+    }
+
+    /// A setting of an engine, as cuDNN's number.
+    pub(crate) fn knob(&self, name: i32) -> Result<i32, Refused> {
+        let mut value = [0];
+        self.get(name, Attribute::Knob, &mut value)?;
         Ok(value[0])
     }
 

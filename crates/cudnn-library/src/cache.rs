@@ -1,6 +1,6 @@
 //! Answers on disk, one file per installed library and compute capability.
 //!
-//! A line is `version 91900 ;`, or the key of a question with its answer: `… = 4096 ;`, `… = 4096 512 0 ;` for several plans, or `… = none ;`
+//! A line is `version 91900 ;`, or the key of a question with its answer: `… = 4096 65 2 4 ;` for one plan, `… = 4096 512 0 ;` for several, or `… = none ;`
 //! where cuDNN has no plan. A line without its end was cut off, and is skipped as everything else that is no such line.
 
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use crate::protocol::{Question, Reply};
 /// A file that has grown beyond this many bytes is started again. Reading one of that size takes some 20 ms.
 const LIMIT: u64 = 8 << 20;
 /// To be raised when the same question would get another answer from the same library.
-const REVISION: u32 = 1;
+const REVISION: u32 = 2;
 
 const VERSION: &str = "version";
 const NO_PLAN: &str = "none";

@@ -6,12 +6,12 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 
-use vramfit_cudnn::convolution::{ConvolutionProblem, CudnnVersion, LiveAnswers, LiveReport};
+use vramfit_cudnn::convolution::{ConvolutionProblem, CudnnVersion, LiveAnswers, LivePlan, LiveReport};
 
 use crate::cache::Cache;
 use crate::child::{Child, Deadlines};
 use crate::device::DeviceProperties;
-use crate::protocol::{Question, Reply};
+use crate::protocol::{Question, Reply, first_plan};
 
 /// How the child process is started. The library and the GPU's properties are added to its arguments; it calls [`crate::worker`].
 pub type WorkerCommand = Box<dyn Fn() -> Command + Send + Sync>;
@@ -122,8 +122,8 @@ impl Client {
 }
 
 impl LiveAnswers for Client {
-    fn workspace(&self, problem: &ConvolutionProblem) -> Option<u64> {
-        self.reply(Question::first(problem)?).first().copied()
+    fn plan(&self, problem: &ConvolutionProblem) -> Option<LivePlan> {
+        first_plan(&self.reply(Question::first(problem)?))
     }
 
     fn workspaces(&self, problem: &ConvolutionProblem) -> Vec<u64> {

@@ -9,6 +9,11 @@ mod backend;
 mod cache;
 mod child;
 mod client;
+#[cfg_attr(
+    not(all(target_os = "linux", target_env = "gnu", any(target_arch = "x86_64", target_arch = "aarch64"))),
+    path = "no_cublas_hook.rs"
+)]
+mod cublas_hook;
 mod device;
 mod locate;
 mod protocol;

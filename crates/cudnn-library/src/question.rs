@@ -7,6 +7,7 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_graph::format::Format;
 
 use crate::backend::{Backend, Descriptor, Kind, Refused};
+use crate::protocol::Reply;
 
 /// cuDNN's numbers of attributes, modes and notes, from `cudnn_graph.h`.
 mod number {
@@ -30,10 +31,13 @@ mod number {
     pub(super) const HEURISTICS_RESULTS: i32 = 202;
     pub(super) const HEURISTICS_DEVICE: i32 = 204;
     pub(super) const CONFIG_ENGINE: i32 = 300;
+    pub(super) const CONFIG_KNOBS: i32 = 302;
     pub(super) const CONFIG_WORKSPACE: i32 = 303;
     pub(super) const PLAN_CONFIG: i32 = 401;
     pub(super) const PLAN_WORKSPACE: i32 = 402;
     pub(super) const PLAN_DEVICE: i32 = 407;
+    pub(super) const KNOB_TYPE: i32 = 600;
+    pub(super) const KNOB_VALUE: i32 = 601;
     pub(super) const GRAPH_OPERATIONS: i32 = 801;
     pub(super) const TENSOR_ALIGNMENT: i32 = 900;
     pub(super) const TENSOR_TYPE: i32 = 901;
@@ -41,12 +45,16 @@ mod number {
     pub(super) const TENSOR_STRIDES: i32 = 903;
     pub(super) const TENSOR_ID: i32 = 906;
     pub(super) const TENSOR_IS_VIRTUAL: i32 = 907;
+    pub(super) const ENGINE_NUMBER: i32 = 1301;
     pub(super) const ENGINE_NOTES: i32 = 1303;
     pub(super) const DEVICE_JSON: i32 = 2702;
 }
 
 /// PyTorch declares tensors with this alignment, in bytes, whatever their addresses are.
 const ALIGNMENT: i64 = 32;
+
+/// No engine has more settings.
+const MOST_KNOBS: usize = 16;
 
 /// The attributes of an operation.
 struct Operation {
@@ -80,19 +88,21 @@ fn operation(pass: ConvolutionPass) -> Operation {
 pub(crate) struct Heuristic {
     backend: Backend,
     device: Descriptor,
+    /// Whether cuDNN takes engines that use cuBLASLt into account.
+    has_cublas_engines: bool,
 }
 
 impl Heuristic {
     /// For a GPU with these properties, as JSON. It need not be there.
-    pub(crate) fn new(backend: Backend, properties: &str) -> Result<Heuristic, Refused> {
+    pub(crate) fn new(backend: Backend, properties: &str, has_cublas_engines: bool) -> Result<Heuristic, Refused> {
         let device = backend.descriptor(Kind::DeviceProperties)?;
         device.set_text(number::DEVICE_JSON, properties)?;
         device.finalize()?;
-        Ok(Heuristic { backend, device })
+        Ok(Heuristic { backend, device, has_cublas_engines })
     }
 
-    /// Bytes of the workspace of the first plan that PyTorch would run; `None` where cuDNN has no plan.
-    pub(crate) fn workspace(&self, problem: &ConvolutionProblem) -> Result<Option<u64>, Refused> {
+    /// The first plan that PyTorch would run, as a [`Reply`]; an empty one where cuDNN has no plan.
+    pub(crate) fn first_plan(&self, problem: &ConvolutionProblem) -> Result<Reply, Refused> {
         let graph = self.graph(problem)?;
         // The first answer nearly always makes a plan, and is found much sooner than all of them.
         for (mode, limit) in [
@@ -103,11 +113,27 @@ impl Heuristic {
             for config in self.configs(&graph, mode, limit)? {
                 // Where a plan cannot be made, PyTorch tries the next one.
                 if let Ok(Some(bytes)) = self.plan_workspace(&config) {
-                    return Ok(Some(bytes));
+                    return self.described(bytes, &config);
                 }
             }
         }
-        Ok(None)
+        Ok(Reply::new())
+    }
+
+    /// A plan's workspace, engine and settings. Where engines that use cuBLASLt are left out, the engine may be another on the GPU itself,
+    /// and only the workspace is said.
+    fn described(&self, workspace: u64, config: &Descriptor) -> Result<Reply, Refused> {
+        let mut reply = vec![workspace];
+        let engine = config.descriptors(number::CONFIG_ENGINE, Kind::Engine, 1)?.pop();
+        if let Some(engine) = engine.filter(|_| self.has_cublas_engines) {
+            reply.push(engine.integer(number::ENGINE_NUMBER)?.unsigned_abs());
+            for choice in config.descriptors(number::CONFIG_KNOBS, Kind::KnobChoice, MOST_KNOBS)? {
+                reply.push(u64::from(choice.knob(number::KNOB_TYPE)?.unsigned_abs()));
+                // Some settings are -1.
+                reply.push(choice.integer(number::KNOB_VALUE)?.cast_unsigned());
+            }
+        }
+        Ok(reply)
     }
 
     /// Bytes of the workspaces of all plans that PyTorch tries with `torch.backends.cudnn.benchmark`, each once, the largest first. A

@@ -10,6 +10,7 @@ use std::time::Duration;
 use vramfit_cudnn::convolution::CudnnVersion;
 
 use crate::backend::{Backend, load_dependencies};
+use crate::cublas_hook;
 use crate::protocol::{Greeting, Question, Reply};
 use crate::question::Heuristic;
 
@@ -56,7 +57,7 @@ fn answer(
         let question: Question = serde_json::from_str(&line)?;
         let reply: Reply = question.problem().map_or_else(Vec::new, |problem| match question.wants_all() {
             true => heuristic.workspaces(&problem).unwrap_or_default(),
-            false => heuristic.workspace(&problem).ok().flatten().into_iter().collect(),
+            false => heuristic.first_plan(&problem).unwrap_or_default(),
         });
         write_line(&mut output, &reply)?;
     }
@@ -72,7 +73,7 @@ fn load(library: &Path, properties: &str) -> Result<(CudnnVersion, Heuristic), S
     if version < OLDEST {
         return Err(format!("cuDNN {version} is older than 9.0"));
     }
-    match Heuristic::new(backend, properties) {
+    match Heuristic::new(backend, properties, cublas_hook::install(library)) {
         Ok(heuristic) => Ok((version, heuristic)),
         Err(_) if version < DESCRIBES_DEVICES => Err(format!(
             "cuDNN {version} only answers for a GPU that is there; version 9.8 and later answer for others"

@@ -51,6 +51,10 @@ fn client(folder: &Path, script: &str) -> Client {
     Client::new(Box::new(command), library, properties, Some(cache)).with_deadlines(deadlines)
 }
 
+fn workspace(client: &Client, batch: i64) -> Option<u64> {
+    client.plan(&problem(batch)).map(|plan| plan.workspace)
+}
+
 fn starts(folder: &Path) -> usize {
     std::fs::read_to_string(folder.join("starts")).unwrap_or_default().lines().count()
 }
@@ -62,7 +66,7 @@ fn failure(script: &str) -> String {
 }
 
 fn failure_of(client: &Client) -> String {
-    assert_eq!((client.workspace(&problem(1)), client.workspace(&problem(2))), (None, None));
+    assert_eq!((client.plan(&problem(1)), client.plan(&problem(2))), (None, None));
     let LiveReport { asked, unanswered, failure, .. } = client.report();
     assert_eq!((asked, unanswered), (2, 2));
     failure.unwrap()
@@ -76,10 +80,7 @@ fn answers_are_counted_once_and_kept_for_the_next_run() {
     for _ in 0..2 {
         let client = client(folder.path(), &script);
         assert_eq!((client.report().asked, client.report().version), (0, None));
-        assert_eq!(
-            [1, 1, 7, 2].map(|batch| client.workspace(&problem(batch))),
-            [Some(4096), Some(4096), None, Some(4096)]
-        );
+        assert_eq!([1, 1, 7, 2].map(|batch| workspace(&client, batch)), [Some(4096), Some(4096), None, Some(4096)]);
         let library = folder.path().join("libcudnn.so.9");
         let version = Some(CudnnVersion(91_900));
         assert_eq!(client.report(), LiveReport { library, version, asked: 3, unanswered: 1, failure: None });
@@ -91,7 +92,7 @@ fn answers_are_counted_once_and_kept_for_the_next_run() {
 fn the_child_gets_the_library_and_the_gpu() {
     let folder = tempfile::tempdir().unwrap();
     let script = format!("printf '%s\\n' \"$1\" \"$2\" > \"$FOLDER/arguments\"; {READY}; read -r line; echo '[0]'");
-    assert_eq!(client(folder.path(), &script).workspace(&problem(1)), Some(0));
+    assert_eq!(workspace(&client(folder.path(), &script), 1), Some(0));
     let arguments = std::fs::read_to_string(folder.path().join("arguments")).unwrap();
     assert!(arguments.contains("/libcudnn.so.9\n") && arguments.contains("\"deviceVer\":860"), "{arguments}");
 }
@@ -100,7 +101,7 @@ fn the_child_gets_the_library_and_the_gpu() {
 fn a_type_that_cudnn_is_not_asked_about_starts_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let client = client(folder.path(), READY);
-    assert_eq!(client.workspace(&ConvolutionProblem { dtype: Dtype::Float64, ..problem(1) }), None);
+    assert_eq!(client.plan(&ConvolutionProblem { dtype: Dtype::Float64, ..problem(1) }), None);
     assert_eq!((client.report().asked, starts(folder.path())), (0, 0));
 }
 
@@ -159,7 +160,7 @@ fn a_program_that_does_not_start_is_reported() {
 fn what_was_answered_before_a_failure_counts() {
     let folder = tempfile::tempdir().unwrap();
     let client = client(folder.path(), &format!("{READY}; read -r line; echo '[512]'; read -r line; exit 1"));
-    assert_eq!([1, 2, 1, 3].map(|batch| client.workspace(&problem(batch))), [Some(512), None, Some(512), None]);
+    assert_eq!([1, 2, 1, 3].map(|batch| workspace(&client, batch)), [Some(512), None, Some(512), None]);
     let report = client.report();
     assert_eq!((report.asked, report.unanswered, report.version), (3, 2, Some(CudnnVersion(91_900))));
     assert!(report.failure.is_some());
@@ -173,7 +174,7 @@ fn a_cache_that_cannot_be_written_or_read_costs_only_time() {
     std::fs::write(folder.path().join("cache"), b"").unwrap();
     for runs in 1..3 {
         let client = client(folder.path(), &format!("{READY}; while read -r line; do echo '[1]'; done"));
-        assert_eq!((client.workspace(&problem(1)), client.report().failure), (Some(1), None));
+        assert_eq!((workspace(&client, 1), client.report().failure), (Some(1), None));
         assert_eq!(starts(folder.path()), runs);
     }
 }

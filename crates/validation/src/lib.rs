@@ -19,3 +19,4 @@ pub mod segments;
 pub mod simulation;
 mod statistics;
 pub mod step_times;
+pub mod workspaces;

@@ -3,16 +3,20 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use vramfit_validation::{allocator, archive, capped, caps, estimate, max_batch, price, ranks, segments, step_times};
+use vramfit_validation::workspaces::ask;
+use vramfit_validation::{
+    allocator, archive, capped, caps, estimate, max_batch, price, ranks, segments, step_times, workspaces,
+};
 
-const USAGE: &str = "usage: vramfit-validate allocator|estimate|parallel|archive|caps|price|step-times|max-batch [--write | --check] | estimate PART | \
-                     trace CASE | sweep-trace CAPTURE TRACE SETTINGS | capped-trace FILE | archive-trace CASE | segments CASE | trials CASE | price-calibration";
+const USAGE: &str = "usage: vramfit-validate allocator|estimate|parallel|archive|caps|price|step-times|max-batch|workspaces [--write | --check] | estimate PART | \
+                     trace CASE | sweep-trace CAPTURE TRACE SETTINGS | capped-trace FILE | archive-trace CASE | segments CASE | trials CASE | price-calibration | \
+                     ask-workspaces SHAPES LIBRARY OUT | workspaces FILE | workspace-misses FILE";
 
 /// Makes a page.
 type Page = fn() -> Result<String, String>;
 
 /// The tables: name, file in `docs/`, and the function that makes it.
-const TABLES: [(&str, &str, Page); 8] = [
+const TABLES: [(&str, &str, Page); 9] = [
     ("allocator", "allocator-accuracy.md", allocator::page),
     ("estimate", "estimate-accuracy.md", estimate::page),
     ("parallel", "parallel-accuracy.md", ranks::page),
@@ -21,6 +25,7 @@ const TABLES: [(&str, &str, Page); 8] = [
     ("price", "price-accuracy.md", price::page),
     ("step-times", "step-time-accuracy.md", step_times::page),
     ("max-batch", "max-batch-accuracy.md", max_batch::page),
+    ("workspaces", "workspace-accuracy.md", workspaces::page),
 ];
 
 fn main() -> ExitCode {
@@ -49,6 +54,10 @@ fn answer(words: &[&str]) -> Result<String, String> {
         ["capped-trace", file] => capped::difference_of(Path::new(file)),
         ["trials", case] => max_batch::trials_of(case),
         ["segments", case] => segments::page(case),
+        [ask::WORKER, library, properties] => ask::answer_as_worker(library, properties),
+        ["ask-workspaces", recorded, library, out] => ask::ask(Path::new(recorded), library, Path::new(out)),
+        ["workspaces", file] => workspaces::table(Path::new(file)),
+        ["workspace-misses", file] => workspaces::misses(Path::new(file)),
         ["archive-trace", case] => archive::difference_of(case),
         ["estimate", part @ ("1" | "2" | "3" | "5" | "6")] => estimate::overview(part.parse().unwrap_or(1)),
         [name] => table(name)?.2(),

@@ -68,13 +68,12 @@ struct Memory {
 /// shipped tables. For a pointwise layer the tables come first: they were made next to a GPU, and without one cuDNN leaves out the
 /// engines that use cuBLASLt.
 fn described(problem: &ConvolutionProblem, gpu: GpuIdentity, live: Option<&dyn LiveAnswers>) -> Option<WorkspaceRange> {
-    let range = |bytes, evidence| WorkspaceRange::described(bytes, evidence, gpu);
-    let asked = || Some(range(live?.workspace(problem)?, Evidence::Asked));
-    let tabulated = || Some(range(shipped::by_capability(problem, gpu.compute_capability)?, Evidence::Tabulated));
-    if problem.is_pointwise() {
-        return tabulated().or_else(|| Some(asked()?.or_product_of_matrices(problem)));
-    }
-    asked().or_else(tabulated)
+    let asked = || Some(WorkspaceRange::asked(&live?.plan(problem)?, problem, gpu));
+    let tabulated = || {
+        let bytes = shipped::by_capability(problem, gpu.compute_capability)?;
+        Some(WorkspaceRange::described(bytes, Evidence::Tabulated, gpu))
+    };
+    if problem.is_pointwise() { tabulated().or_else(asked) } else { asked().or_else(tabulated) }
 }
 
 /// Whether an installed cuDNN is known to be another version than the one whose answers were recorded.
@@ -104,7 +103,7 @@ pub fn workspace(problem: &ConvolutionProblem, gpu: GpuIdentity, live: Option<&d
             recorded if recorded.evidence == Evidence::Recorded && is_other_version() => {
                 recorded.or_of_another_version(described(problem, gpu, live))
             }
-            certain if certain.is_certain() => certain,
+            recorded if recorded.evidence == Evidence::Recorded => recorded,
             guessed => match (described(problem, gpu, live), answers) {
                 (Some(asked), Answers::Recorded(_)) if !is_other_version() => asked.beside_recorded(guessed, problem),
                 (Some(asked), _) => asked,
@@ -122,7 +121,7 @@ mod tests {
 
     use super::*;
     use crate::convolution::ConvolutionPass;
-    use crate::convolution::live::{CudnnVersion, LiveReport};
+    use crate::convolution::live::{CudnnVersion, LivePlan, LiveReport};
     use crate::convolution::problem::tests::square;
 
     const H200: GpuIdentity =
@@ -192,8 +191,8 @@ mod tests {
     struct AskedAboutEverything;
 
     impl LiveAnswers for AskedAboutEverything {
-        fn workspace(&self, _problem: &ConvolutionProblem) -> Option<u64> {
-            Some(3)
+        fn plan(&self, _problem: &ConvolutionProblem) -> Option<LivePlan> {
+            Some(LivePlan { workspace: 3, engine: None })
         }
 
         fn workspaces(&self, _problem: &ConvolutionProblem) -> Vec<u64> {
@@ -234,8 +233,8 @@ mod tests {
     struct AskedAboutThreeByThree;
 
     impl LiveAnswers for AskedAboutThreeByThree {
-        fn workspace(&self, problem: &ConvolutionProblem) -> Option<u64> {
-            (problem.weight[2] == 3).then_some(3)
+        fn plan(&self, problem: &ConvolutionProblem) -> Option<LivePlan> {
+            (problem.weight[2] == 3).then_some(LivePlan { workspace: 3, engine: None })
         }
 
         fn workspaces(&self, _problem: &ConvolutionProblem) -> Vec<u64> {

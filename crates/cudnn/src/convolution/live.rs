@@ -7,8 +7,8 @@ use super::problem::ConvolutionProblem;
 
 /// An installed cuDNN that can be asked about one GPU.
 pub trait LiveAnswers: fmt::Debug + Send + Sync {
-    /// Bytes of the workspace of a convolution; `None` where it does not answer.
-    fn workspace(&self, problem: &ConvolutionProblem) -> Option<u64>;
+    /// The plan that PyTorch runs for a convolution; `None` where it does not answer.
+    fn plan(&self, problem: &ConvolutionProblem) -> Option<LivePlan>;
 
     /// Bytes of the workspaces of all plans that PyTorch tries with `torch.backends.cudnn.benchmark`, each once, the largest first; none
     /// where it does not answer.
@@ -19,6 +19,31 @@ pub trait LiveAnswers: fmt::Debug + Send + Sync {
 
     /// How asking went so far.
     fn report(&self) -> LiveReport;
+}
+
+/// A plan that an installed cuDNN names for a GPU that was only described to it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LivePlan {
+    /// Bytes of its workspace.
+    pub workspace: u64,
+    /// Its engine; `None` where the library left engines out that use cuBLASLt, so that the GPU itself may take another one.
+    pub engine: Option<LiveEngine>,
+}
+
+/// The engine of a plan.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LiveEngine {
+    /// cuDNN's number.
+    pub number: u64,
+    /// Its settings: cuDNN's number of each, and the value.
+    pub knobs: Vec<(u64, u64)>,
+}
+
+impl LiveEngine {
+    /// The value of a setting.
+    pub fn knob(&self, knob: u64) -> Option<u64> {
+        self.knobs.iter().find(|(number, _)| *number == knob).map(|(_, value)| *value)
+    }
 }
 
 /// How asking an installed cuDNN went so far.

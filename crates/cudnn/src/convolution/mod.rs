@@ -15,15 +15,17 @@ mod numbers;
 mod plan_cache;
 mod problem;
 mod problem_map;
+mod products;
 mod range;
 mod search;
 mod series;
 mod shipped;
+mod split_tiles;
 mod table;
 mod trees;
 
 pub use answers::{Answers, workspace};
-pub use live::{CudnnVersion, LiveAnswers, LiveReport};
+pub use live::{CudnnVersion, LiveAnswers, LiveEngine, LivePlan, LiveReport};
 pub use plan_cache::{Assumption, PlanCache, PlanId, PlanTable, Planned};
 pub use problem::{ConvolutionPass, ConvolutionProblem};
 pub use range::{Evidence, WorkspaceRange};

@@ -64,6 +64,17 @@ impl ConvolutionProblem {
         ones.into_iter().all(|&size| size == 1) && self.padding.iter().all(|&padding| padding == 0)
     }
 
+    /// Whether a pointwise layer is one product for the whole batch. Otherwise it is one for each image.
+    pub(super) fn is_one_product(&self) -> bool {
+        let is_pixel = self.result[2..].iter().all(|&side| side == 1);
+        self.format == Format::ChannelsLast || is_pixel || self.image[0] == 1
+    }
+
+    /// Whether each channel of a layer is a group of its own.
+    pub(super) fn is_depthwise(&self) -> bool {
+        self.groups > 1 && self.groups == self.image[1]
+    }
+
     /// Bytes of the workspace where cuBLASLt computes a pointwise layer. With channels first it computes the weight gradient of each image in
     /// single precision, and these are summed.
     pub(super) fn product_of_matrices(&self) -> i64 {
@@ -186,6 +197,20 @@ impl ConvolutionProblem {
             _ => 0,
         };
         copies.max(tiles).max(sums)
+    }
+
+    /// Whether so many bytes are those of copies of some of the tensors, or of none, with at most `beside` more.
+    pub(super) fn has_copies_of(&self, bytes: i64, beside: i64) -> bool {
+        let size = self.dtype.bytes().cast_signed();
+        let is_left = |rest: i64| (0..=beside).contains(&rest);
+        let images = [Copied::No, Copied::Plain, Copied::Padded].map(|copied| self.image_copy(copied));
+        let results = [Copied::No, Copied::Plain, Copied::Padded].map(|copied| self.result_copy(copied));
+        let weights = [Copied::No, Copied::Plain, Copied::Padded, Copied::InputsPadded];
+        let weights = weights.map(|copied| self.weight_elements(copied) * size);
+        is_left(bytes - self.grouped_copies())
+            || images.iter().any(|image| {
+                results.iter().any(|result| weights.iter().any(|weight| is_left(bytes - image - result - weight)))
+            })
     }
 
     /// Bytes of padded copies of all three tensors.

@@ -1,17 +1,15 @@
 //! What is known about the size of a workspace.
 
+use super::live::LivePlan;
 use super::problem::ConvolutionProblem;
+use super::products;
+use super::split_tiles::{self, Kernel};
 use crate::{GpuIdentity, Scenario};
 
-/// The compute capability whose kernels split tiles between multiprocessors and keep the parts (stream-K).
-const SPLITS_TILES: (u8, u8) = (9, 0);
 /// Bytes of the largest tile, 256 × 256 in single precision.
 const LARGEST_TILE: u64 = 256 << 10;
 /// Tiles per multiprocessor whose parts a kernel may keep. On the H200 at most 1.82 were seen, in 6,635 layers (`docs/cudnn-workspaces.md`).
 const TILES_PER_MULTIPROCESSOR: u64 = 2;
-
-/// What workspaces of such kernels leave when divided by 4: they end with 131 bytes of their own.
-const SPLIT_TILES_REMAINDER: u64 = 3;
 
 /// The bytes that a workspace may have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,7 +46,7 @@ impl WorkspaceRange {
     /// What cuDNN answered for a GPU that was only described to it. How many parts of tiles a kernel keeps is decided only on the GPU
     /// itself.
     pub(super) fn described(bytes: u64, evidence: Evidence, gpu: GpuIdentity) -> WorkspaceRange {
-        let parts = if gpu.compute_capability == SPLITS_TILES {
+        let parts = if gpu.compute_capability == split_tiles::CAPABILITY {
             TILES_PER_MULTIPROCESSOR * gpu.multiprocessors.unsigned_abs() * LARGEST_TILE
         } else {
             0
@@ -56,18 +54,40 @@ impl WorkspaceRange {
         WorkspaceRange { expected: bytes, lower: bytes.saturating_sub(parts), upper: bytes + parts, evidence }
     }
 
-    /// The same on a GPU whose recorded answers predict another size. They know two things that a library without a GPU does not: which
-    /// pointwise layers cuBLASLt computes, and how many parts of tiles a kernel keeps that splits them. Of 30 layers in traces of scripts for
-    /// which both name such a kernel, their size was nearer for 21 (`docs/cudnn-workspaces.md`).
-    pub(super) fn beside_recorded(self, recorded: WorkspaceRange, problem: &ConvolutionProblem) -> WorkspaceRange {
-        let splits_tiles = |bytes: u64| bytes % 4 == SPLIT_TILES_REMAINDER;
-        let both_split = splits_tiles(self.expected) && splits_tiles(recorded.expected);
-        let is_possible = both_split && (self.lower..=self.upper).contains(&recorded.expected);
-        if !is_possible && !problem.is_pointwise() {
-            return self;
+    /// A plan of an installed cuDNN for a GPU that was only described to it.
+    pub(super) fn asked(plan: &LivePlan, problem: &ConvolutionProblem, gpu: GpuIdentity) -> WorkspaceRange {
+        let described = WorkspaceRange::described(plan.workspace, Evidence::Asked, gpu);
+        let Some(engine) = &plan.engine else {
+            let is_pointwise = problem.is_pointwise();
+            return if is_pointwise { described.or_product_of_matrices(problem) } else { described };
+        };
+        let exact = WorkspaceRange { lower: plan.workspace, upper: plan.workspace, ..described };
+        if let Some(most) = products::most_bytes(engine, problem, gpu) {
+            return WorkspaceRange { upper: plan.workspace + most, ..exact };
         }
-        let (lower, upper) = (self.lower.min(recorded.expected), self.upper.max(recorded.expected));
-        WorkspaceRange { expected: recorded.expected, lower, upper, ..self }
+        let kernel = Kernel::of(engine).filter(|_| gpu.compute_capability == split_tiles::CAPABILITY);
+        let Some(kernel) = kernel else { return exact };
+        kernel.bytes(plan.workspace, problem, gpu).map_or(described, |bytes| WorkspaceRange {
+            expected: bytes.expected,
+            lower: bytes.lower,
+            upper: bytes.upper,
+            evidence: Evidence::Asked,
+        })
+    }
+
+    /// The same on a GPU whose recorded answers predict another size. These know what cuBLASLt takes on the GPU itself, and that depthwise layers have
+    /// kernels of their own there.
+    pub(super) fn beside_recorded(self, recorded: WorkspaceRange, problem: &ConvolutionProblem) -> WorkspaceRange {
+        let WorkspaceRange { expected, lower, upper, .. } = recorded;
+        match () {
+            () if problem.is_depthwise() => {
+                WorkspaceRange { expected, lower: self.lower.min(lower), upper: self.upper.max(upper), ..self }
+            }
+            () if problem.is_pointwise() && (self.lower..=self.upper).contains(&expected) => {
+                WorkspaceRange { expected, ..self }
+            }
+            () => self,
+        }
     }
 
     /// The same where cuBLASLt may compute the layer instead. It does so for most pointwise layers for which its workspace is not larger
@@ -130,7 +150,10 @@ impl WorkspaceRange {
 
 #[cfg(test)]
 mod tests {
+    use vramfit_graph::dims::Dims;
+
     use super::*;
+    use crate::convolution::live::LiveEngine;
     use crate::convolution::problem::tests::square;
 
     const GUESSED: WorkspaceRange = WorkspaceRange { expected: 5, lower: 3, upper: 9, evidence: Evidence::Guessed };
@@ -145,19 +168,45 @@ mod tests {
     }
 
     #[test]
-    fn what_a_library_without_a_gpu_does_not_know_is_taken_from_the_recorded_answers() {
-        let problem = square([64, 64], 56, 3, 1, 1);
-        let asked = WorkspaceRange { expected: 1_000_131, lower: 0, upper: 9_000_000, evidence: Evidence::Asked };
+    fn recorded_answers_count_for_products_of_matrices_and_depthwise_layers() {
+        let asked = WorkspaceRange { expected: 16, lower: 16, upper: 4096, evidence: Evidence::Asked };
         let recorded = |expected| WorkspaceRange { expected, ..GUESSED };
-        let beside = |asked: WorkspaceRange, expected| asked.beside_recorded(recorded(expected), &problem);
-        assert_eq!(beside(asked, 3_000_131), WorkspaceRange { expected: 3_000_131, ..asked });
-        for other in [3_000_132, 9_000_131] {
-            assert_eq!(beside(asked, other), asked);
-        }
-        let copies = WorkspaceRange { expected: 1_000_016, ..asked };
-        assert_eq!(beside(copies, 3_000_131), copies);
-        let pointwise = copies.beside_recorded(recorded(9_500_000), &square([64, 64], 56, 1, 1, 0));
-        assert_eq!((pointwise.expected, pointwise.lower, pointwise.upper), (9_500_000, 0, 9_500_000));
+        let (pointwise, plain) = (square([64, 64], 56, 1, 1, 0), square([64, 64], 56, 3, 1, 1));
+        let beside = |problem, expected| asked.beside_recorded(recorded(expected), problem);
+        assert_eq!(beside(&pointwise, 416), WorkspaceRange { expected: 416, ..asked });
+        assert_eq!([beside(&pointwise, 5000), beside(&plain, 416)], [asked; 2]);
+        let depthwise = ConvolutionProblem { groups: 64, weight: Dims::from([64, 1, 3, 3]), ..plain.clone() };
+        let between = beside(&depthwise, 5);
+        assert_eq!((between.expected, between.lower, between.upper), (5, 3, 4096));
+    }
+
+    const H200: GpuIdentity =
+        GpuIdentity { compute_capability: (9, 0), multiprocessors: 132, threads_per_multiprocessor: 2048 };
+
+    #[test]
+    fn a_plan_whose_engine_is_known_has_one_size_unless_it_is_a_product() {
+        let plan = |knobs: &[(u64, u64)]| LivePlan {
+            workspace: 512,
+            engine: Some(LiveEngine { number: 1, knobs: knobs.to_vec() }),
+        };
+        let pointwise = square([1024, 64], 7, 1, 1, 0);
+        let exact = WorkspaceRange { evidence: Evidence::Asked, ..WorkspaceRange::recorded(512) };
+        assert_eq!(WorkspaceRange::asked(&plan(&[(3, 1)]), &pointwise, H200), exact);
+        let product = WorkspaceRange::asked(&plan(&[(25, 1)]), &pointwise, H200);
+        assert!(product.expected == 512 && product.lower == 512 && product.upper > 512);
+        let unknown = LivePlan { engine: None, ..plan(&[]) };
+        assert!(!WorkspaceRange::asked(&unknown, &square([64, 64], 56, 3, 1, 1), H200).is_certain());
+    }
+
+    #[test]
+    fn kernels_that_split_tiles_are_only_those_of_compute_capability_9_0() {
+        let knobs = vec![(2, 0), (13, 1), (25, 0), (27, 1), (28, 2)];
+        let plan = LivePlan { workspace: 131, engine: Some(LiveEngine { number: 65, knobs }) };
+        let problem = square([64, 64], 56, 3, 1, 1);
+        let older = GpuIdentity { compute_capability: (8, 9), ..H200 };
+        assert!(WorkspaceRange::asked(&plan, &problem, older).is_certain());
+        let unexplained = LivePlan { workspace: 132, ..plan };
+        assert!(!WorkspaceRange::asked(&unexplained, &problem, H200).is_certain());
     }
 
     #[test]

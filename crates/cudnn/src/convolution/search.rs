@@ -72,7 +72,7 @@ fn with_other_plans(range: WorkspaceRange, problem: &ConvolutionProblem, gpu: Gp
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::convolution::live::{CudnnVersion, LiveReport};
+    use crate::convolution::live::{CudnnVersion, LivePlan, LiveReport};
     use crate::convolution::problem::tests::square;
 
     const H200: GpuIdentity =
@@ -84,8 +84,8 @@ mod tests {
     struct ThreePlans;
 
     impl LiveAnswers for ThreePlans {
-        fn workspace(&self, _problem: &ConvolutionProblem) -> Option<u64> {
-            Some(5)
+        fn plan(&self, _problem: &ConvolutionProblem) -> Option<LivePlan> {
+            Some(LivePlan { workspace: 5, engine: None })
         }
 
         fn workspaces(&self, _problem: &ConvolutionProblem) -> Vec<u64> {
