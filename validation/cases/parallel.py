@@ -84,7 +84,7 @@ def deepspeed():
 
 
 def offloaded_weights(small):
-    """`offload_param`: not measured yet."""
+    """`offload_param`, with and without `offload_optimizer`."""
     both = {"optimizer_state": "cpu", "cpu_offload": True}
     return [
         Case("ds3-residual-weights-offload", "residual", 511, cpu_offload=True, parallel="deepspeed:3", world=2, **small),

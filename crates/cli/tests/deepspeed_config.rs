@@ -228,9 +228,6 @@ fn weights_on_the_cpu_are_a_key_of_stage_3() {
     );
     let peak = |answer: &Value| answer["peak_allocated"].as_u64().unwrap();
     assert!(peak(&on_cpu) < peak(&on_gpu), "{} and {}", peak(&on_cpu), peak(&on_gpu));
-    assert!(on_cpu["notes"].to_string().contains("offload_param was not measured"), "{}", on_cpu["notes"]);
-    assert!(!on_gpu["notes"].to_string().contains("was not measured"), "{}", on_gpu["notes"]);
-    assert_eq!(on_cpu["exact"], false);
     let model = capture("gpt2-small");
     let zero = [
         "--gpus",

@@ -67,7 +67,7 @@ pub struct RankFlags {
     /// DeepSpeed's stage3_param_persistence_threshold, in elements [default: 1e5].
     #[arg(long, value_name = "ELEMENTS", value_parser = parse_elements_or_none, help_heading = RANKS)]
     pub stage3_param_persistence_threshold: Option<Elements>,
-    /// DeepSpeed's offload_param in stage 3: keep this GPU's parts of the weights in the CPU's memory. It was not measured on a GPU.
+    /// DeepSpeed's offload_param in stage 3: keep this GPU's parts of the weights in the CPU's memory.
     #[arg(long, help_heading = RANKS)]
     pub offload_param: bool,
     /// DeepSpeed's own configuration, ds_config.json, in the place of these flags; where it says "auto", they decide.

@@ -79,14 +79,6 @@ const OFFLOADED: &str =
 const SKIPPED: &str =
     "DeepSpeed skips updates whose fp16 gradients overflow, as those of the first steps may: the lower bound has none";
 
-/// Its rules are those of DeepSpeed's code alone.
-const WEIGHTS_ON_CPU: &str =
-    "DeepSpeed's offload_param was not measured on a GPU: it is simulated as the code of DeepSpeed 0.19.8 reads";
-
-fn has_weights_on_cpu(training: &Loop) -> bool {
-    matches!(&training.parallel, Parallel::DeepSpeed(settings) if settings.offloads_weights)
-}
-
 /// Whether DeepSpeed looks for gradients that overflow in half precision.
 fn may_skip_updates(bound: &Bound<'_>, training: &Loop) -> bool {
     let mut weights = bound.model.parameters.iter();
@@ -130,7 +122,6 @@ impl Scenarios {
             not_simulated(bound, training).map(Cause::Training),
             (training.parallel != Parallel::None).then_some(Cause::RanksNotMeasured),
             training.offload.is_some().then(|| Cause::Training(OFFLOADED.to_owned())),
-            has_weights_on_cpu(training).then(|| Cause::Training(WEIGHTS_ON_CPU.to_owned())),
         ];
         let file_causes = by_file.into_iter().chain(others.into_iter().flatten()).collect();
         let script = bound.model.script.as_ref();

@@ -32,7 +32,7 @@ const HELP = {
   "gradient-clipping": "DeepSpeed 的 gradient_clipping 是否大于 0 [默认：true，因为 DeepSpeed 裁剪到范数 1]",
   "stage3-prefetch-bucket-size": "DeepSpeed 的 stage3_prefetch_bucket_size，以元素计 [默认：5e7]", "stage3-max-live-parameters": "DeepSpeed 的 stage3_max_live_parameters，以元素计 [默认：1e9]",
   "stage3-max-reuse-distance": "DeepSpeed 的 stage3_max_reuse_distance，以元素计 [默认：1e9]", "stage3-param-persistence-threshold": "DeepSpeed 的 stage3_param_persistence_threshold，以元素计 [默认：1e5]",
-  "offload-param": "DeepSpeed 第 3 阶段的 offload_param：把本 GPU 的权重分片放在主机内存。没有在 GPU 上测量过",
+  "offload-param": "DeepSpeed 第 3 阶段的 offload_param：把本 GPU 的权重分片放在主机内存",
   vram: "PyTorch 可以预留的上限，例如 11GiB，代替 GPU 的显存。超出即为显存不足", "alloc-conf": "分配器设置，语法同 PYTORCH_CUDA_ALLOC_CONF",
   torch: "训练所用的 PyTorch，例如 2.8：会说明与测量所用的 2.11 可能有何不同 [默认：捕获模型时的版本]",
 };
