@@ -10,7 +10,7 @@ use vramfit_validation::{
 
 const USAGE: &str = "usage: vramfit-validate allocator|estimate|parallel|archive|caps|price|step-times|max-batch|workspaces [--write | --check] | estimate PART | \
                      trace CASE | sweep-trace CAPTURE TRACE SETTINGS | capped-trace FILE | archive-trace CASE | segments CASE | trials CASE | price-calibration | \
-                     ask-workspaces SHAPES LIBRARY OUT | workspaces FILE | workspace-misses FILE";
+                     ask-workspaces SHAPES LIBRARY OUT | workspace-table FILE | workspace-misses FILE";
 
 /// Makes a page.
 type Page = fn() -> Result<String, String>;
@@ -56,7 +56,7 @@ fn answer(words: &[&str]) -> Result<String, String> {
         ["segments", case] => segments::page(case),
         [ask::WORKER, library, properties] => ask::answer_as_worker(library, properties),
         ["ask-workspaces", recorded, library, out] => ask::ask(Path::new(recorded), library, Path::new(out)),
-        ["workspaces", file] => workspaces::table(Path::new(file)),
+        ["workspace-table", file] => workspaces::table(Path::new(file)),
         ["workspace-misses", file] => workspaces::misses(Path::new(file)),
         ["archive-trace", case] => archive::difference_of(case),
         ["estimate", part @ ("1" | "2" | "3" | "5" | "6")] => estimate::overview(part.parse().unwrap_or(1)),
