@@ -191,6 +191,8 @@ struct Split<'k> {
     workers: u64,
     /// Tiles that are left when all workers have had equally many.
     left: u64,
+    /// The most parts for which there are workers.
+    most: u64,
     /// The numbers of parts that are possible, the likeliest first: with the time that cuDNN expects of it, relative to the other ones.
     parts: SmallVec<[(u64, f64); 16]>,
 }
@@ -204,7 +206,7 @@ impl<'k> Work<'k> {
             true if self.tiles < workers => self.parts_of_the_only_tiles(most),
             true => self.parts_of_the_last_tiles(most),
         };
-        Split { work: self, workers, left, parts }
+        Split { work: self, workers, left, most, parts }
     }
 
     /// Where every worker has at most one tile.
@@ -349,9 +351,11 @@ impl Split<'_> {
     /// that.
     fn rest(&self, library: u64, problem: &ConvolutionProblem) -> Option<u64> {
         let rest = |parts| library.checked_sub(self.bytes(parts)).filter(|rest| rest % ALIGNMENT == 0);
-        let rests = || self.parts.iter().filter_map(|(parts, _)| rest(*parts));
+        let likely = || self.parts.iter().filter_map(|(parts, _)| rest(*parts));
+        // No other number of parts was seen to be taken, but what is left shows it.
+        let possible = (2..=if self.work.kernel.may_split { self.most } else { 1 }).filter_map(rest);
         let are_copies = |rest: &u64| problem.has_copies_of(rest.cast_signed(), MOST_BESIDE_COPIES);
-        rests().find(are_copies).or_else(|| rests().next())
+        likely().chain(possible).find(are_copies).or_else(|| likely().next())
     }
 
     /// The least and the most bytes of numbers of parts that cost nearly as little as the cheapest.
