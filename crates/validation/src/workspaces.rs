@@ -182,7 +182,7 @@ const HEAD: &str = "# cuDNN's workspaces without a GPU
 
 Made by `vramfit-validate workspaces`; do not edit. cuDNN 9.19 was asked on an H200 about layers drawn at random, 12,000 with two dimensions and 2,000 with
 three (`validation/workspace_grid/heuristic.py --draw 61001` and `--draw 61002 --volumes`), when the rules of [cudnn-workspaces.md](cudnn-workspaces.md#without-a-gpu)
-stood. (A trace of a script then showed which parts a library may count for small volumes, which changed four answers of the table.) The same library was asked about them without a GPU, with only the description of an H200 (`vramfit-validate ask-workspaces`). Layers whose workspace
+stood. (A trace of a script then showed which parts a library may count for small volumes, which changed a few answers of the table.) The same library was asked about them without a GPU, with only the description of an H200 (`vramfit-validate ask-workspaces`). Layers whose workspace
 is in a table of vramfit are left out: the library is not asked about these.
 
 \"Library alone\" is what cuDNN says, \"vramfit\" what is made of it. A workspace is right if it fills the same blocks of 512 bytes. \"One size, wrong\" counts layers for
