@@ -306,3 +306,34 @@ def test_a_reentrant_checkpoint_makes_the_requests_of_an_h200(tmp_path):
     """)
     assert contains(found, spelled(_REENTRANT, _REENTRANT_SIZES))
     assert without_rule == []
+
+
+# Recorded in the backward pass of a neural ODE whose encoder's last state alone is used.
+_OF_LAST_STATE = """
+    +result +input +result +input +state +workspace -workspace -result -input
+    +input +weights +workspace -workspace -input -result -input -state
+"""
+
+
+def test_a_recurrent_result_that_nothing_used_has_a_gradient_of_zeros(tmp_path):
+    found, without_rule = requests(tmp_path, """
+        import torch
+        net = torch.nn.GRU(6, 200, batch_first=True).cuda()
+        _, state = net(torch.randn(360, 30, 6, device="cuda"))
+        state[-1].square().sum().backward()
+    """)
+    sizes = {"result": 360 * 30 * 200 * 4, "input": 259584, "state": 288256, "weights": 499200, "workspace": 45404672}
+    assert contains(found, spelled(_OF_LAST_STATE, sizes))
+    assert without_rule == []
+
+
+def test_a_recurrent_result_in_the_order_of_time_gets_zeros_that_are_not_copied(tmp_path):
+    found, _ = requests(tmp_path, """
+        import torch
+        net = torch.nn.LSTM(6, 200).cuda()
+        _, (state, cells) = net(torch.randn(30, 360, 6, device="cuda"))
+        cells[-1].square().sum().backward()
+    """)
+    sizes = {"result": 360 * 30 * 200 * 4, "input": 259584, "state": 288256}
+    # Zeros for the result and for the hidden state, then the gradients of the input, the state and the cells.
+    assert contains(found, spelled("+result +state +input +state +state", sizes))
