@@ -250,6 +250,33 @@ def test_a_step_skipped_by_a_scaler_is_not_assumed(tmp_path):
     assert script.steps == 2
 
 
+_ROUTED = """
+    import torch
+    from torch.nn import functional as F
+    gate, experts = torch.nn.Linear(64, 4).cuda(), [torch.nn.Linear(64, 64).cuda() for _ in range(4)]
+    x = torch.randn(200, 64, device="cuda")
+    places = gate(x).topk(2, dim=-1).indices
+    counts = F.one_hot(places[:, 0], 4)
+    for number, expert in enumerate(experts):
+        expert(x[torch.where(places == number)[0]]).sum().backward()
+"""
+
+
+def test_a_size_that_depends_on_values_is_named_once_and_one_that_an_argument_says_is_not(tmp_path):
+    recorder = recorded(tmp_path, _ROUTED).recorder
+    where = "train.py:9 in <module>: the size of the result of aten.nonzero.default depends on values that are computed from the weights"
+    assert recorder.causes == [f"{where}; a share of 0.25 was assumed"]
+    assert recorder.has_assumed_sizes
+    assert not recorded(tmp_path, LOOP.format(optimizer="SGD")).recorder.has_assumed_sizes
+
+
+def test_assumed_sizes_leave_room_in_the_answer(tmp_path):
+    answer = answered(tmp_path, _ROUTED, "--gpu", "H200")
+    assert not answer["exact"]
+    assert answer["range"]["low"] + (2 << 20) <= answer["peak_allocated"] <= answer["range"]["high"] - (2 << 20)
+    assert any(note.startswith("train.py:9 in") for note in answer["notes"])
+
+
 @pytest.mark.parametrize("text, message", [
     ("x = (", "SyntaxError"),
     ("raise ValueError('no data')", "ValueError: no data"),

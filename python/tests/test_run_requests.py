@@ -306,3 +306,73 @@ def test_a_reentrant_checkpoint_makes_the_requests_of_an_h200(tmp_path):
     """)
     assert contains(found, spelled(_REENTRANT, _REENTRANT_SIZES))
     assert without_rule == []
+
+
+# Recorded in the backward pass of a neural ODE whose encoder's last state alone is used.
+_OF_LAST_STATE = """
+    +result +input +result +input +state +workspace -workspace -result -input
+    +input +weights +workspace -workspace -input -result -input -state
+"""
+
+
+def test_a_recurrent_result_that_nothing_used_has_a_gradient_of_zeros(tmp_path):
+    found, without_rule = requests(tmp_path, """
+        import torch
+        net = torch.nn.GRU(6, 200, batch_first=True).cuda()
+        _, state = net(torch.randn(360, 30, 6, device="cuda"))
+        state[-1].square().sum().backward()
+    """)
+    sizes = {"result": 360 * 30 * 200 * 4, "input": 259584, "state": 288256, "weights": 499200, "workspace": 45404672}
+    assert contains(found, spelled(_OF_LAST_STATE, sizes))
+    assert without_rule == []
+
+
+def test_a_recurrent_result_in_the_order_of_time_gets_zeros_that_are_not_copied(tmp_path):
+    found, _ = requests(tmp_path, """
+        import torch
+        net = torch.nn.LSTM(6, 200).cuda()
+        _, (state, cells) = net(torch.randn(30, 360, 6, device="cuda"))
+        cells[-1].square().sum().backward()
+    """)
+    sizes = {"result": 360 * 30 * 200 * 4, "input": 259584, "state": 288256}
+    # Zeros for the result and for the hidden state, then the gradients of the input, the state and the cells.
+    assert contains(found, spelled("+result +state +input +state +state", sizes))
+
+
+# Recorded in a script that takes each sample's gradient: 96 samples with 120 tokens of 3000.
+_OF_TABLES = """
+    +index +index +index +index +pairs -pairs -index +tables +index +little +index +unique -unique -index
+    +index +index +unique -unique +little +parts +sums -sums -parts -little -index -index -little -index -index -index -index
+"""
+
+
+def test_the_gradients_of_a_table_by_sample_are_those_of_one_long_table(tmp_path):
+    found, without_rule = requests(tmp_path, """
+        import torch
+        from torch.func import grad, vmap
+        from torch.nn import functional as F
+
+        def loss(table, tokens):
+            return F.embedding(tokens, table).mean(-2).square().sum()
+
+        table, tokens = torch.randn(3000, 96, device="cuda"), torch.randint(0, 3000, (96, 120), device="cuda")
+        vmap(grad(loss), in_dims=(None, 0))(table, tokens)
+    """)
+    sizes = {
+        "index": 92160, "pairs": 204288, "tables": 96 * 3000 * 96 * 4, "little": 512, "unique": 1536, "parts": 101376, "sums": 12672 * 96 * 4,
+    }
+    assert contains(found, spelled(_OF_TABLES, sizes))
+    assert without_rule == []
+
+
+def test_the_gradient_of_a_tables_gradient_picks_rows_again(tmp_path):
+    found, without_rule = requests(tmp_path, """
+        import torch
+        from torch.nn import functional as F
+        table, tokens = torch.randn(3000, 640, device="cuda", requires_grad=True), torch.randint(0, 3000, (700,), device="cuda")
+        gradient, = torch.autograd.grad(F.embedding(tokens, table, padding_idx=0).square().sum(), table, create_graph=True)
+        gradient.square().sum().backward()
+    """)
+    sizes = {"rows": 700 * 640 * 4, "mask": 1024}
+    assert contains(found, spelled("+rows +mask -mask", sizes))
+    assert without_rule == []

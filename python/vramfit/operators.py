@@ -36,6 +36,8 @@ FINITE: Dict[str, bool] = {
 # The size of the result depends on values, though PyTorch has no tag for it. The first has no shape rule at all.
 _DYNAMIC: FrozenSet[str] = frozenset({"torchvision::nms"})
 SIZED_BY_VALUES: FrozenSet[str] = frozenset({"aten::_pack_padded_sequence", "aten::_pad_packed_sequence", "aten::bincount"})
+# The argument that says the size itself, if it is neither None nor negative.
+_SIZES_GIVEN: Dict[str, str] = {"aten::one_hot": "num_classes", "aten::repeat_interleave": "output_size"}
 _CONVOLUTIONS: FrozenSet[str] = frozenset(f"aten::conv{rank}d{how}" for rank in (1, 2, 3) for how in ("", ".padding"))
 _COPIES = ("aten::to.", "aten::_to_copy")
 _MEMORY_FORMATS = ("contiguous", "preserve", "channels_last", "channels_last_3d")
@@ -93,6 +95,15 @@ class Operator:
         self.detaches = base in ("aten::detach", "aten::detach_")
         self.check = check_of(self.qualified)
         self.index = -1
+
+    def is_sized_by_values(self, args: Sequence[Any], kwargs: Dict[str, Any]) -> bool:
+        """Whether the size of the result of a call depends on values: no argument says it."""
+        given = _SIZES_GIVEN.get(base_name(self.qualified)) if self.sizes else None
+        if given is None or given not in self.arguments:
+            return self.sizes
+        at = self.arguments.index(given)
+        size = args[at] if at < len(args) else kwargs.get(given)
+        return size is None or size < 0
 
     def open(self, *args: Any, **kwargs: Any) -> Any:
         """Runs the composite's own implementation, so that its inner calls are seen."""

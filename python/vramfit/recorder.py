@@ -148,6 +148,10 @@ class Recorder(Casting):
         self.assumes = True
         self.cause(text)
 
+    def assume_size(self, text: str, values: str) -> None:
+        """Records that a size follows from such values."""
+        self.assume(f"{text}; {values}")
+
     def cause(self, text: str) -> None:
         """Records why another run may differ from this one."""
         if text not in self.causes:
@@ -322,12 +326,13 @@ class Recorder(Casting):
             assumed = assumed or info.storage.assumed
             known_all = known_all and info.real and info.storage.known and (computes_trained or not info.kind.requires_grad)
             on_host = on_host and info.host
-        if operator.sizes or operator.reads:
+        sizes = operator.sizes and operator.is_sized_by_values(args, kwargs)
+        if sizes or operator.reads:
             self._note_assumption(operator, source, infos, tensors)
         if given and not assumed:
             if operator.reads and not _asks_for_bad_values():
                 self.follows(source, given)
-            elif operator.sizes:
+            elif sizes:
                 self.follows(source, _given(operator, deciding(operator, infos)), f"the size of the result of {operator.name}")
         if operator.copies:
             result, known, host = self._copy(key, operator, args, kwargs, tensors, infos)
@@ -517,7 +522,7 @@ class Recorder(Casting):
             return
         share = share_of([tensor for tensor, info in zip(tensors, infos) if info in some and info.known])
         what = "evenly spread values were assumed" if share is None else f"a share of {share:.3g} was assumed"
-        self.assume(f"{where}: the size of the result of {operator.name} depends on values that are computed from the weights; {what}")
+        self.assume_size(f"{where}: the size of the result of {operator.name} depends on values that are computed from the weights", what)
 
     def _reshape_in_place(self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], tensors: List[torch.Tensor], infos: List[Info]) -> Any:
         """``t_``, ``squeeze_`` and the like change the tensor object itself, which gets a new number."""

@@ -41,6 +41,8 @@ pub struct Account {
     pub requested: [u64; Category::COUNT],
     /// Bytes of blocks beyond the requested ones.
     pub rounding: u64,
+    /// The sum of the squares of what each block has beyond the request, in sectors of 512 bytes.
+    pub squared_rounding: u64,
 }
 
 /// The peak of live bytes within a phase.

@@ -67,6 +67,8 @@ class ScriptRecorder(Recorder):
         self.is_cudnn_benchmarked = False
         # Whether a scaler ever decided by values if an optimizer does its step.
         self.has_grad_scaler = False
+        # Whether sizes follow from values that are assumed.
+        self.has_assumed_sizes = False
         # Lines that read values that are not computed.
         self.stand_ins: Dict[str, int] = {}
         self.memory_reads = MemoryReads(self.where)
@@ -246,6 +248,13 @@ class ScriptRecorder(Recorder):
     def assume(self, text: str) -> None:
         """A value is not computed. That matters only where the script's way depends on it, which `decides` finds."""
         self.stand_ins[text] = self.stand_ins.get(text, 0) + 1
+
+    def assume_size(self, text: str, values: str) -> None:
+        """Blocks of other sizes fit otherwise into free ones. Each line is named once, with the first share that it has."""
+        self.assume(text)
+        self.has_assumed_sizes = True
+        if not any(cause.startswith(f"{text};") for cause in self.causes):
+            self.cause(f"{text}; {values}")
 
     def follows(self, source: int, given: Any, what: str = "the way on") -> None:
         """Values of the script's own data are its own."""

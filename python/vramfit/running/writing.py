@@ -33,7 +33,7 @@ def contents(script: RecordedScript, name: str) -> Dict[str, Any]:
         "parameters": [], "buffers": [], "move_order": [], "inputs": [], "targets": [],
         "script": {
             "parameters": script.modules.parameters(), "steps": script.steps, "cudnn_benchmark": script.recorder.is_cudnn_benchmarked,
-            "grad_scaler": script.recorder.has_grad_scaler, "callers": _callers(script), "files": _files(script),
+            "grad_scaler": script.recorder.has_grad_scaler, "assumed_sizes": script.recorder.has_assumed_sizes, "callers": _callers(script), "files": _files(script),
         },
     })
     return {**document.contents(), "format": FORMAT}

@@ -29,6 +29,10 @@ pub(super) const OPERATORS: &[Operator] = &[
         },
     ),
     Operator::new(
+        &["aten.embedding_dense_backward.default", "aten.embedding_backward.default"],
+        Facts { memory: Modelled(dense_backward), keeps: Keeps::Inputs, ..FAMILY },
+    ),
+    Operator::new(
         &["aten.embedding_renorm_.default"],
         Facts { memory: Modelled(renorm), launch: Launch::LocalMemory, effect: Effect::WritesFirst, ..FAMILY },
     ),
@@ -52,20 +56,33 @@ struct Embedded {
 impl Backward for Embedded {
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None] };
-        let saved = node.saved(0);
-        let indices = context.contiguous(&saved);
-        let gradient = context.contiguous(&gradient);
-        let width = gradient.shape().last().copied().unwrap_or(1);
-        let kind = if self.scales_by_frequency { Kind::ByFrequency } else { Kind::Plain };
-        let result = if indices.layout().elements() <= kernel::MOST_UNSORTED && !self.scales_by_frequency {
-            context.empty_contiguous(gradient.dtype(), &[self.rows, width])
-        } else {
-            sorted_gradient(context, &indices, &gradient, [self.rows, width], kind)
-        };
-        drop(gradient);
-        drop(indices);
-        smallvec![Some(result)]
+        smallvec![Some(gradient_of_table(context, &gradient, &node.saved(0), self.rows, self.scales_by_frequency))]
     }
+}
+
+/// The gradient of the table, as the embedding's backward pass computes it.
+fn gradient_of_table(
+    context: &mut Context,
+    gradient: &Tensor,
+    indices: &Tensor,
+    rows: i64,
+    scales_by_frequency: bool,
+) -> Tensor {
+    let indices = context.contiguous(indices);
+    let gradient = context.contiguous(gradient);
+    let width = gradient.shape().last().copied().unwrap_or(1);
+    if indices.layout().elements() <= kernel::MOST_UNSORTED && !scales_by_frequency {
+        return context.empty_contiguous(gradient.dtype(), &[rows, width]);
+    }
+    let kind = if scales_by_frequency { Kind::ByFrequency } else { Kind::Plain };
+    sorted_gradient(context, &indices, &gradient, [rows, width], kind)
+}
+
+/// Whether the gradient of a table from these indices is not known.
+fn is_gradient_unknown(indices: &Tensor, scales_by_frequency: bool) -> bool {
+    let count = indices.layout().elements();
+    let is_sorted = count > kernel::MOST_UNSORTED || scales_by_frequency;
+    (scales_by_frequency && count > LONGEST_COUNTED) || (is_sorted && indices.dtype() != Dtype::Int64)
 }
 
 /// What the indices are for.
@@ -139,9 +156,7 @@ fn embedding(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (scales_by_frequency, is_sparse) = (call.bool(3).unwrap_or(false), call.bool(4).unwrap_or(false));
     let &[rows, width] = table.shape() else { return Err(Unmodelled) };
     let wants_gradient = context.is_grad_on() && table.requires_grad();
-    let is_sorted = indices.layout().elements() > kernel::MOST_UNSORTED || scales_by_frequency;
-    let is_long = scales_by_frequency && indices.layout().elements() > LONGEST_COUNTED;
-    if wants_gradient && (is_long || is_sparse || (is_sorted && indices.dtype() != Dtype::Int64)) {
+    if wants_gradient && (is_sparse || is_gradient_unknown(indices, scales_by_frequency)) {
         return Err(Unmodelled);
     }
     let mut shape: Dims = indices.shape().into();
@@ -152,6 +167,44 @@ fn embedding(context: &mut Context, call: &Call<'_>) -> Outcome {
     drop(flat);
     let edge =
         context.record(&[Some(table)], 1, |_| smallvec![Some(indices.clone())], Embedded { rows, scales_by_frequency });
+    Ok(smallvec![result.with_edge(edge)])
+}
+
+/// Saved: the indices.
+#[derive(Debug)]
+struct GradientOfTable {
+    padding: i64,
+}
+
+impl Backward for GradientOfTable {
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(gradient) = gradients[0].clone() else { return smallvec![None] };
+        let indices = node.saved(0);
+        let count = indices.layout().elements();
+        let width = gradient.shape().last().copied().unwrap_or(1);
+        let flat = reshaped(context, &indices, &[count]);
+        let rows = context.empty_contiguous(gradient.dtype(), &[count, width]);
+        drop(flat);
+        if self.padding >= 0 {
+            drop(context.empty_contiguous(Dtype::Bool, indices.shape()));
+        }
+        let mut shape: Dims = indices.shape().into();
+        shape.push(width);
+        smallvec![Some(reshaped(context, &rows, &shape))]
+    }
+}
+
+/// The gradient of a table, called by itself: by a transform such as `torch.func.vmap`, or where a backward pass is recorded.
+fn dense_backward(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let (gradient, indices) = (call.tensor(0)?, call.tensor(1)?);
+    let (rows, padding, scales_by_frequency) = (call.int(2)?, call.int(3)?, call.bool(4)?);
+    let is_sparse = call.bool(5).unwrap_or(false);
+    if is_sparse || is_gradient_unknown(indices, scales_by_frequency) {
+        return Err(Unmodelled);
+    }
+    let result = gradient_of_table(context, gradient, indices, rows, scales_by_frequency);
+    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(indices.clone())];
+    let edge = context.record(&[Some(gradient)], 1, saved, GradientOfTable { padding });
     Ok(smallvec![result.with_edge(edge)])
 }
 

@@ -11,6 +11,8 @@ pub struct RecordedScript {
     pub is_cudnn_benchmarked: bool,
     /// Whether a `GradScaler` decides by the gradients' values if an optimizer does its step.
     pub has_grad_scaler: bool,
+    /// Whether sizes depend on values that were assumed, such as how many rows a router sends where.
+    pub has_assumed_sizes: bool,
     /// Who called each line of [`Model::sources`](super::Model::sources).
     pub callers: Vec<Caller>,
     /// The script's own files as they were when it ran; empty in recordings of older versions.

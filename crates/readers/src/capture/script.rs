@@ -12,14 +12,22 @@ impl<'de> Read<'de> for RecordedScript {
     fn from_object<Access: MapAccess<'de>>(object: &mut Object<'_, Access>) -> Result<Self, Access::Error> {
         fields!(object, {
             "parameters" => parameters, "steps" => steps, "cudnn_benchmark" => is_cudnn_benchmarked, "callers" => callers
-        }, optional { "files" => files, "grad_scaler" => has_grad_scaler });
+        }, optional { "files" => files, "grad_scaler" => has_grad_scaler, "assumed_sizes" => has_assumed_sizes });
         let parameters: i64 = parameters;
         let files: Option<Vec<RecordedFile>> = files;
         let files = files.unwrap_or_default();
         let has_grad_scaler: Option<bool> = has_grad_scaler;
         let has_grad_scaler = has_grad_scaler.unwrap_or(false);
-        let parameters = parameters.unsigned_abs();
-        Ok(RecordedScript { parameters, steps, is_cudnn_benchmarked, has_grad_scaler, callers, files })
+        let has_assumed_sizes: Option<bool> = has_assumed_sizes;
+        Ok(RecordedScript {
+            parameters: parameters.unsigned_abs(),
+            steps,
+            is_cudnn_benchmarked,
+            has_grad_scaler,
+            has_assumed_sizes: has_assumed_sizes.unwrap_or(false),
+            callers,
+            files,
+        })
     }
 }
 

@@ -3,6 +3,7 @@
 
 use super::cause::Cause;
 use super::device::Slack;
+use crate::report::Account;
 
 /// Whether the simulated requests are the ones that will be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,4 +47,13 @@ impl Certainty {
         };
         Slack { below: bytes, above: bytes }
     }
+}
+
+/// How many standard deviations of the sum of unsplit tails are left room for: a normal sum is within three in 369 of 370 cases.
+const DEVIATIONS: f64 = 3.0;
+
+/// What the unsplit tails at a peak may sum up to more or less, where the sizes of blocks are not certain: which block gets a tail, and
+/// of which length, is then a matter of chance, and the sum of independent tails has the sum of their squares as its variance.
+pub(super) fn of_unsplit_tails(account: &Account) -> u64 {
+    (DEVIATIONS * 512.0 * (account.squared_rounding as f64).sqrt()) as u64
 }

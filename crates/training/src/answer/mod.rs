@@ -33,6 +33,9 @@ use crate::report::{Account, Run};
 const SKIPPED_UPDATES: &str =
     "a GradScaler skips updates whose gradients overflow, as those of the first steps may: the lower bound has none";
 
+/// Why blocks of assumed sizes leave bounds.
+const ASSUMED_SIZES: &str = "sizes that depend on values are assumed, and which free blocks those of other sizes would get is a matter of chance";
+
 /// What a recorded training leaves open.
 #[derive(Clone, Copy, Debug)]
 struct OpenQuestions {
@@ -40,6 +43,8 @@ struct OpenQuestions {
     is_cudnn_benchmarked: bool,
     /// A `GradScaler` decides by values if optimizers do their steps.
     may_skip_updates: bool,
+    /// Sizes follow from values that were assumed.
+    has_assumed_sizes: bool,
 }
 
 /// The answer for one training on one GPU.
@@ -69,7 +74,7 @@ impl Answer {
         capped: Runs,
         unlimited: Option<Runs>,
         file_causes: &[Cause],
-        OpenQuestions { is_cudnn_benchmarked, may_skip_updates }: OpenQuestions,
+        OpenQuestions { is_cudnn_benchmarked, may_skip_updates, has_assumed_sizes }: OpenQuestions,
         device: &Device<'_>,
     ) -> Answer {
         let fit = Fit::of(device, &capped, unlimited.as_ref());
@@ -92,6 +97,12 @@ impl Answer {
                 (below(allocated.low(), least_allocated), below(reserved.low(), least_reserved));
             allocated = allocated.widened(allocated_slack, &cause);
             reserved = reserved.widened(reserved_slack, &cause);
+        }
+        if has_assumed_sizes {
+            let accounts = runs.iter().filter_map(Run::peak).map(|phase| phase.peak.account);
+            let tails = accounts.map(|account| certainty::of_unsplit_tails(&account)).max().unwrap_or(0);
+            let slack = Slack { below: tails, above: tails };
+            allocated = allocated.widened(slack, &Cause::Training(ASSUMED_SIZES.to_owned()));
         }
         let requested = [
             Cause::unmodelled(&runs.expected.missing),

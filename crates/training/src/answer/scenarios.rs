@@ -46,10 +46,12 @@ pub struct Scenarios {
 }
 
 /// What a recorded script leaves open.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct ScriptFacts {
     /// A `GradScaler` decides by values if optimizers do their steps.
     may_skip_updates: bool,
+    /// Sizes follow from values that were assumed.
+    has_assumed_sizes: bool,
 }
 
 /// Programs beside the expected one.
@@ -125,7 +127,10 @@ impl Scenarios {
         ];
         let file_causes = by_file.into_iter().chain(others.into_iter().flatten()).collect();
         let script = bound.model.script.as_ref();
-        let script = script.map(|script| ScriptFacts { may_skip_updates: script.has_grad_scaler });
+        let script = script.map(|script| ScriptFacts {
+            may_skip_updates: script.has_grad_scaler,
+            has_assumed_sizes: script.has_assumed_sizes,
+        });
         let unlikely_orders = unlikely_address_orders(script.is_some()).collect();
         Ok(Scenarios { expected, alternatives, unlikely_orders, file_causes, is_cudnn_benchmarked, script })
     }
@@ -161,8 +166,12 @@ impl Scenarios {
         }
         let without_cap = || self.simulate(&Settings { cap: None, ..settings.clone() }, None, keeps_journal);
         let unlimited = capped.has_failure().then(|| unlimited.unwrap_or_else(without_cap));
-        let may_skip_updates = self.script.is_some_and(|script| script.may_skip_updates);
-        let open = OpenQuestions { is_cudnn_benchmarked: self.is_cudnn_benchmarked, may_skip_updates };
+        let script = self.script.unwrap_or_default();
+        let open = OpenQuestions {
+            is_cudnn_benchmarked: self.is_cudnn_benchmarked,
+            may_skip_updates: script.may_skip_updates,
+            has_assumed_sizes: script.has_assumed_sizes,
+        };
         Ok(Answer::new(capped, unlimited, &self.file_causes, open, device))
     }
 

@@ -10,7 +10,8 @@ use super::*;
 use crate::report::{Failure, LaterPeaks, Peak, Phase, PhaseReport, Run};
 
 /// A training that leaves nothing open.
-const OPEN: OpenQuestions = OpenQuestions { is_cudnn_benchmarked: false, may_skip_updates: false };
+const OPEN: OpenQuestions =
+    OpenQuestions { is_cudnn_benchmarked: false, may_skip_updates: false, has_assumed_sizes: false };
 
 /// A run that reserves so much.
 fn run(peak_reserved: u64) -> Run {
@@ -281,4 +282,33 @@ fn updates_that_may_be_skipped_lower_the_bounds_to_the_peaks_before_them() {
     assert!(skipping.allocated.low() <= 40 && skipping.allocated.high() >= 90, "{:?}", skipping.allocated);
     assert!(skipping.reserved.low() <= 80 && skipping.reserved.high() >= 180, "{:?}", skipping.reserved);
     assert!(answer(false).is_exact() && !skipping.is_exact());
+}
+
+#[test]
+fn assumed_sizes_leave_room_for_three_deviations_of_the_sum_of_unsplit_tails() {
+    // 64 tails of 1 MiB: their sum varies by 8 MiB.
+    let account = Account { rounding: 64 << 20, squared_rounding: 64 << 22, ..Account::default() };
+    let phase = PhaseReport {
+        phase: Phase::Forward,
+        step: Some(0),
+        micro: None,
+        allocated: 0,
+        peak: Peak { allocated: 500 << 20, account, ..Peak::default() },
+        reserved: 0,
+        peak_reserved: 500 << 20,
+        end: 0,
+    };
+    let training = Run { phases: vec![phase], ..run(500 << 20) };
+    let gpu = gpu();
+    let device = Device { gpu: &gpu, is_asked: false, vram: None, cudnn: None };
+    let room = |has_assumed_sizes: bool, causes: &[Cause]| {
+        let open = OpenQuestions { has_assumed_sizes, ..OPEN };
+        let answer = Answer::new(runs(training.clone(), vec![], vec![]), None, causes, open, &device);
+        ((500 << 20) - answer.allocated.low(), answer.allocated.high() - (500 << 20))
+    };
+    let cause = [Cause::ModelFile("a size".to_owned())];
+    assert_eq!(room(false, &[]), (0, 0));
+    assert_eq!(room(true, &[]), (26 << 20, 26 << 20));
+    assert_eq!(room(false, &cause), (2 << 20, 2 << 20));
+    assert_eq!(room(true, &cause), (26 << 20, 26 << 20));
 }

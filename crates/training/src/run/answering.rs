@@ -198,6 +198,7 @@ impl<'p> Answering<'p> {
                 let Block { size, requested, .. } = *self.allocator.block(block);
                 self.account.requested[category as usize] += requested;
                 self.account.rounding += size - requested;
+                self.account.squared_rounding += squared_sectors(size - requested);
                 let allocated = self.allocator.allocated_bytes();
                 if allocated > self.peak.allocated {
                     self.is_at_peak = true;
@@ -210,6 +211,7 @@ impl<'p> Answering<'p> {
                     let Block { size, requested, .. } = *self.allocator.block(block);
                     self.account.requested[category as usize] -= requested;
                     self.account.rounding -= size - requested;
+                    self.account.squared_rounding -= squared_sectors(size - requested);
                     self.allocator.free(block);
                 }
             }
@@ -286,4 +288,9 @@ impl<'p> Answering<'p> {
         self.peak = Peak { allocated, account: self.account, origin: self.origin, instant: self.instant };
         self.allocator.reset_peaks();
     }
+}
+
+/// Whole sectors of 512 bytes, squared.
+fn squared_sectors(bytes: u64) -> u64 {
+    (bytes >> 9).pow(2)
 }

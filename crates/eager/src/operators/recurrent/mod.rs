@@ -172,27 +172,36 @@ struct Recurrent {
     problem: RecurrentProblem,
     states: usize,
     weights: SmallVec<[Layout; 8]>,
+    is_batch_first: bool,
 }
 
 impl Backward for Recurrent {
+    /// `_cudnn_rnn_backward`: a result that nothing used has a gradient of zeros.
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
-        let Some(gradient) = gradients[0].clone() else { return smallvec![None; 1 + self.states + self.weights.len()] };
+        if gradients.iter().all(Option::is_none) {
+            return smallvec![None; 1 + self.states + self.weights.len()];
+        }
         let input = node.saved(self.states);
         // Saved from the last state on; an LSTM's hidden states are narrower than its cells where they are projected.
         let layout_of = |output: usize| node.saved(self.states - output).layout().clone();
-        let made: SmallVec<[Tensor; 2]> = (1..=self.states)
-            .filter(|&output| gradients.get(output).is_none_or(Option::is_none))
-            .map(|output| context.empty(layout_of(output)))
+        let gradient =
+            gradients[0].clone().unwrap_or_else(|| self.zeros_like_result(context, &node.saved(self.states + 1)));
+        let of_states: SmallVec<[Tensor; 2]> = (1..=self.states)
+            .map(|output| match gradients.get(output) {
+                Some(Some(given)) => given.clone(),
+                _ => context.empty(layout_of(output)),
+            })
             .collect();
         let read = context.contiguous(&input);
         let incoming = context.contiguous(&gradient);
         let result = context.empty_contiguous(input.dtype(), input.shape());
+        let of_states_read: SmallVec<[Tensor; 2]> = of_states.iter().map(|state| context.contiguous(state)).collect();
         let states: SmallVec<[Tensor; 2]> = (1..=self.states).map(|output| context.empty(layout_of(output))).collect();
         take_workspace(context, &self.problem, RecurrentPass::Backward);
         context.release_scratch();
+        drop_in_reverse(of_states_read);
         drop(incoming);
         drop(read);
-        let mut answer: Gradients = smallvec![node.wants(0).then_some(result)];
         let weights = (0..self.weights.len()).any(|index| node.wants(1 + self.states + index)).then(|| {
             let read = context.contiguous(&input);
             let whole: i64 = self.weights.iter().map(Layout::elements).sum();
@@ -202,9 +211,9 @@ impl Backward for Recurrent {
             drop(read);
             whole
         });
-        for gradient in made.into_iter().rev() {
-            drop(gradient);
-        }
+        drop_in_reverse(of_states);
+        drop(gradient);
+        let mut answer: Gradients = smallvec![node.wants(0).then_some(result)];
         for (index, state) in states.into_iter().enumerate() {
             answer.push(node.wants(1 + index).then_some(state));
         }
@@ -213,6 +222,26 @@ impl Backward for Recurrent {
             answer.push(weights.as_ref().filter(|_| is_wanted).map(|whole| whole.unsafe_view(layout.clone())));
         }
         answer
+    }
+}
+
+impl Recurrent {
+    /// Contiguous in the shape of the result as the module returns it.
+    fn zeros_like_result(&self, context: &mut Context, result: &Tensor) -> Tensor {
+        let &[length, batch, width] = result.shape() else { return context.empty(result.layout().clone()) };
+        if !self.is_batch_first {
+            return context.empty_contiguous(result.dtype(), &[length, batch, width]);
+        }
+        let zeros = context.empty_contiguous(result.dtype(), &[batch, length, width]);
+        let strides = [width, length * width, 1].into();
+        zeros.view(Layout { dtype: result.dtype(), shape: result.shape().into(), strides })
+    }
+}
+
+/// As C++ ends the lives of variables.
+fn drop_in_reverse(tensors: SmallVec<[Tensor; 2]>) {
+    for tensor in tensors.into_iter().rev() {
+        drop(tensor);
     }
 }
 
@@ -329,7 +358,7 @@ fn run_form(context: &mut Context, call: &Call<'_>, kind: Kind, form: &Form) -> 
         hidden,
         projection,
     };
-    let mut outcome = run(context, &problem, &input, &tensors)?;
+    let mut outcome = run(context, &problem, &input, &tensors, form.is_batch_first)?;
     drop(input);
     drop(tensors);
     if form.is_batch_first {
@@ -340,7 +369,13 @@ fn run_form(context: &mut Context, call: &Call<'_>, kind: Kind, form: &Form) -> 
 }
 
 /// `_cudnn_rnn`.
-fn run(context: &mut Context, problem: &RecurrentProblem, input: &Tensor, tensors: &Tensors) -> Outcome {
+fn run(
+    context: &mut Context,
+    problem: &RecurrentProblem,
+    input: &Tensor,
+    tensors: &Tensors,
+    is_batch_first: bool,
+) -> Outcome {
     let (dtype, states) = (problem.dtype, tensors.states.len());
     let read = context.contiguous(input);
     let mut shape: Dims = input.shape().into();
@@ -368,6 +403,7 @@ fn run(context: &mut Context, problem: &RecurrentProblem, input: &Tensor, tensor
         problem: *problem,
         states,
         weights: tensors.weights.iter().map(|weight| weight.layout().clone()).collect(),
+        is_batch_first,
     };
     let inputs: Vec<Option<&Tensor>> =
         std::iter::once(input).chain(&tensors.states).chain(&tensors.weights).map(Some).collect();
