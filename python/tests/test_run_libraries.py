@@ -209,17 +209,57 @@ def test_copies_of_models_have_no_gradients_and_buffers_take_a_tensor_more(run: 
     assert sum(name.startswith("aten.new_empty.") for name in names) == 3, names
 
 
-def test_sparse_gradients_are_said_and_their_optimizer_is_refused(run: Any) -> None:
-    text = """
+def test_sparse_gradients_are_sparse_and_grow_with_each_backward_pass(run: Any) -> None:
+    recorded = run("""
         import torch
-        model = torch.nn.Embedding(1000, 64, sparse=True).cuda()
-        optimizer = torch.optim.{0}(list(model.parameters()), lr=0.1)
-        model(torch.arange(10, device="cuda")).sum().backward()
-        optimizer.step()
-    """
-    assert "sparse gradients are simulated as dense ones" in run(text.format("SGD")).recorder.causes
-    with pytest.raises(VramfitError, match="script.py:6.* found SparseAdam"):
-        run(text.format("SparseAdam"))
+        from torch.nn import functional as F
+        table = torch.nn.Embedding(1000, 64, sparse=True).cuda()
+        indices = torch.tensor([3, 3, 5, 7]).cuda()
+        table(indices).sum().backward()
+        gradient = table.weight.grad
+        assert gradient.is_sparse and gradient.layout is torch.sparse_coo and gradient.shape == (1000, 64)
+        assert gradient._nnz() == 4 and not gradient.is_coalesced() and gradient.coalesce()._nnz() == 3
+        table(indices).sum().backward()
+        assert table.weight.grad is gradient and gradient._nnz() == 8
+        once = gradient.coalesce()
+        assert once.is_coalesced() and once._values().shape == (3, 64) and once._indices().tolist() == [[3, 5, 7]]
+        assert (-once).is_sparse and once.clone().is_coalesced() and not once.to_dense().is_sparse
+        gradient.zero_()
+        assert gradient._nnz() == 0
+        # A dense use of the table makes the whole gradient dense.
+        (table(indices).sum() + table.weight.sum()).backward()
+        assert not table.weight.grad.is_sparse
+    """)
+    assert not any("sparse" in cause for cause in recorded.recorder.causes)
+
+
+@pytest.mark.parametrize("optimizer", ["SGD", "Adagrad", "SparseAdam"])
+def test_optimizers_take_sparse_gradients(run: Any, optimizer: str) -> None:
+    recorded = run(f"""
+        import torch
+        bags = torch.nn.EmbeddingBag(1000, 64, mode="sum", sparse=True).cuda()
+        optimizer = torch.optim.{optimizer}(list(bags.parameters()), lr=0.1)
+        for _ in range(2):
+            optimizer.zero_grad()
+            bags(torch.arange(40).cuda(), torch.arange(0, 40, 4).cuda()).sum().backward()
+            optimizer.step()
+    """)
+    names = [recorded.session.rows[step[1]][0] for step in recorded.recorder.steps if step[0] == "call"]
+    assert ("vramfit.coalesce" in names) is (optimizer != "SGD")
+
+
+@pytest.mark.parametrize("wrong", [
+    'torch.optim.Adam(table.parameters()).step()',
+    'torch.nn.utils.clip_grad_norm_(table.parameters(), 1.0)',
+])
+def test_what_takes_no_sparse_gradients_fails_as_with_a_gpu(run: Any, wrong: str) -> None:
+    with pytest.raises(Exception, match="sparse gradients|SparseCUDA"):
+        run(f"""
+            import torch
+            table = torch.nn.Embedding(1000, 64, sparse=True).cuda()
+            table(torch.arange(40).cuda()).sum().backward()
+            {wrong}
+        """)
 
 
 def test_weights_in_safetensors_are_loaded_but_not_written(run: Any) -> None:

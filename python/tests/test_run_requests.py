@@ -376,3 +376,70 @@ def test_the_gradient_of_a_tables_gradient_picks_rows_again(tmp_path):
     sizes = {"rows": 700 * 640 * 4, "mask": 1024}
     assert contains(found, spelled("+rows +mask -mask", sizes))
     assert without_rule == []
+
+
+# What an H200 requested in steps with sparse gradients.
+_COALESCE = "+indices +indices +indices +sorting -sorting +runs -runs +values -indices -indices"
+_MASK = "+one +values +few +values -values -one"
+
+
+def test_sparse_gradients_are_added_and_make_the_updates_of_an_h200(tmp_path):
+    found, without_rule = requests(tmp_path, """
+        import torch
+        table = torch.nn.Embedding(400_000, 32, sparse=True).cuda()
+        values = torch.ones(5000, 32, device="cuda")
+        # Every fourth row, four times.
+        indices = (torch.arange(5000) // 4 * 4).cuda()
+        table(indices).backward(values)
+        table(indices).backward(values)
+        table(indices).backward(values)
+        table.zero_grad()
+        table(indices).backward(values)
+        torch.optim.Adagrad(table.parameters()).step()
+        torch.optim.SparseAdam(list(table.parameters())).step()
+    """)
+    assert not without_rule
+    rounded = {
+        "indices": 5000 * 8, "sorting": 80_895, "runs": 1_535, "one": 4, "few": 1250 * 8, "values": 1250 * 128,
+        "2i": 2 * 5000 * 8, "2v": 2 * 5000 * 128, "3i": 3 * 5000 * 8, "3v": 3 * 5000 * 128,
+    }
+    sizes = {name: -(-size // 512) * 512 for name, size in rounded.items()}
+    # Indices and rows are put one after the other; the old rows go before the old indices.
+    assert contains(found, spelled("+2i +2v", sizes)) and contains(found, spelled("+3i +3v -2v -2i", sizes))
+    assert contains(found, spelled(f"{_COALESCE} +values -values {_MASK} +values -values", sizes))
+    assert contains(found, spelled(f"{_COALESCE} {_MASK} -few +values {_MASK} -few +values +values -values", sizes))
+
+
+def test_sparse_gradients_of_bags_padding_and_momentum_make_the_requests_of_an_h200(tmp_path):
+    found, without_rule = requests(tmp_path, """
+        import torch
+        indices = (torch.arange(700) * 7 + 4).reshape(70, 10).cuda()
+        values = torch.ones(70, 10, 32, device="cuda")
+        padded = torch.nn.Embedding(5000, 32, sparse=True, padding_idx=3).cuda()
+        padded(indices).backward(values)
+        optimizer = torch.optim.SGD(padded.parameters(), lr=0.1, momentum=0.9)
+        optimizer.step()
+        optimizer.step()
+        optimizer.step()
+        optimizer.zero_grad(set_to_none=False)
+        padded(indices).backward(values)
+        bags = torch.nn.EmbeddingBag(5000, 32, sparse=True).cuda()
+        flat, starts = torch.arange(900).cuda(), torch.arange(0, 900, 3).cuda()
+        bags(flat, starts).backward(torch.ones(300, 32, device="cuda"))
+    """)
+    assert not without_rule
+    rounded = {
+        "mask": 700, "one": 4, "places": 2 * 700 * 8, "scratch": 1023, "i": 700 * 8, "v": 700 * 128, "2i": 1400 * 8, "2v": 1400 * 128,
+        "3i": 2100 * 8, "3v": 2100 * 128, "bags": 300 * 4, "each": 900 * 4, "rows": 900 * 128,
+    }
+    sizes = {name: -(-size // 512) * 512 for name, size in rounded.items()}
+    # `indices.index(mask)` and the same for the gradient: counted, written down, picked.
+    picks = "+one +one -one +places +scratch -scratch -one"
+    padding = f"+mask {picks} +i -places {picks} +v -places -mask"
+    assert contains(found, spelled(padding, sizes))
+    # The momentum is a copy first, then a new product to which the rows of the gradient are added.
+    momentum = "+v +i +i +v -v -i +2i +2v -v -i +2i +2v -2v -2i +3i +3v -2v -2i"
+    assert contains(found, spelled(momentum, sizes))
+    # What was emptied gets the rows in memory of its own.
+    assert contains(found, spelled("-i -v", sizes)) and contains(found, spelled(f"{padding} +i +v -v -i", sizes))
+    assert contains(found, spelled("+rows +bags +bags +each -bags -bags -each", sizes))

@@ -33,6 +33,8 @@ pub struct Program {
     pub missing: Missing,
     /// Workspaces that were estimated from similar recordings, with how often.
     pub guessed: Guessed,
+    /// Whether how many different rows a sparse gradient has was assumed.
+    pub has_assumed_rows: bool,
     /// Where the workspaces of cuDNN came from.
     pub cudnn_sources: CudnnSources,
     /// The libraries that the process has loaded in the end.

@@ -74,7 +74,14 @@ def _accumulate(recorder: ScriptRecorder, names: Tuple[str, ...], given: Any, in
     tensors = [_tensor(info) for info in leaves]
     fresh: List[Optional[torch.Tensor]] = []
     for tensor, info in zip(tensors, leaves):
-        fresh.append(recorder.gradient_like(tensor, info) if tensor.grad is None else None)
+        rows, before = recorder.sparse_rows(info, indices, keeps), tensor.grad
+        held = None if before is None else recorder.sparse.of(recorder.info_of(before))
+        # A sparse gradient cannot take a dense one: their sum is new.
+        is_new = before is None or (held is not None and rows is None)
+        fresh.append(recorder.gradient_like(tensor, info, rows) if is_new else None)
+        if held is not None and rows is not None:
+            held.add(rows)
+        del before
     results = [None if one is None else recorder.info_of(one).name for one in fresh]
     recorder.pseudo(
         "backward", {"roots": names, "gradients": given, "leaves": tuple(info.name for info in leaves), "keeps_graph": keeps, "only": bool(inputs)},
@@ -114,7 +121,10 @@ def _gradients(
     reached = [recorder.is_reached(info.index, indices) for info in wanted]
     if not all(reached) and not allow_unreachable:
         raise RuntimeError(_UNUSED)
-    found = [recorder.gradient_like(one, info) if is_reached else None for one, info, is_reached in zip(inputs, wanted, reached)]
+    found = [
+        recorder.gradient_like(one, info, recorder.sparse_rows(info, indices, keeps)) if is_reached else None
+        for one, info, is_reached in zip(inputs, wanted, reached)
+    ]
     results = [None if one is None else recorder.info_of(one).name for one in found]
     recorder.pseudo(
         "grad", {"roots": names, "gradients": given, "inputs": tuple(info.name for info in wanted), "keeps_graph": keeps}, results,

@@ -33,7 +33,6 @@ def install(patches: Patches, recorder: ScriptRecorder, stepped: Callable[[Any],
     distributions.install(patches, recorder)
     distributed.install(patches, recorder, world)
     function_transforms.install(patches, recorder)
-    sparse.install(patches, recorder)
     lbfgs.install(patches, recorder)
     saved.install(patches, recorder)
     _compilers(patches, recorder)

@@ -36,6 +36,8 @@ class RandomNumbers:
         self._paused = paused
         self._owed: List[Tuple[str, int, torch.dtype, bool]] = []
         self._gpu = _seeded(0)
+        # Whether the script ever said where the host's numbers begin.
+        self.is_seeded = False
 
     def install(self, patches: Patches) -> None:
         """Has the functions of torch that read or set the generator know of owed draws."""
@@ -50,6 +52,7 @@ class RandomNumbers:
         def forgets(original: Callable[..., Any]) -> Callable[..., Any]:
             def set_state(*args: Any, **kwargs: Any) -> Any:
                 self._owed.clear()
+                self.is_seeded = original.__name__ != "seed"
                 return original(*args, **kwargs)
 
             return set_state

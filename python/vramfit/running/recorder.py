@@ -16,6 +16,7 @@ from ..rules import contiguous_stride
 from ..tensors import HOST, LEAF, VIEW, Info, Kind, Storage, numel
 from .memory_figures import MemoryReads
 from .random_numbers import RandomNumbers
+from .sparse_rows import Rows, SparseTensors
 
 # Its second argument stays 0: no gradient is infinite.
 _FINDS_INFINITIES = "aten::_amp_foreach_non_finite_check_and_unscale_"
@@ -71,6 +72,7 @@ class ScriptRecorder(Recorder):
         self.has_assumed_sizes = False
         # Lines that read values that are not computed.
         self.stand_ins: Dict[str, int] = {}
+        self.sparse = SparseTensors(self.cause, self.where)
         self.memory_reads = MemoryReads(self.where)
         self.random_numbers = RandomNumbers(self.paused)
 
@@ -85,6 +87,7 @@ class ScriptRecorder(Recorder):
 
     def free(self, index: int) -> None:
         self.live.pop(index, None)
+        self.sparse.forget(index)
         super().free(index)
         self._freed[index] = self.steps[-1][1]
 
@@ -155,17 +158,24 @@ class ScriptRecorder(Recorder):
         if names:
             self.pseudo("category", {"tensors": names, "what": {"string": what}})
 
+    def call(self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], flag: int = 0) -> Any:
+        if self.sparse.has_any:
+            self.sparse.check(operator, [info for info in (self.infos.get(id(tensor)) for tensor in _tensors(args)) if info is not None])
+        return super().call(operator, args, kwargs, flag)
+
     # -- the graph ----------------------------------------------------------------------------------------------------
 
     def called(
         self, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], infos: Sequence[Info], names: Sequence[Optional[str]],
     ) -> None:
+        results = tuple(None if name is None else int(name[1:]) for name in names)
+        self._note_drawn(operator, infos, results)
+        self.sparse.called(operator, args, infos, results)
         if not torch.is_grad_enabled() or operator.detaches:
             return
         inputs = tuple(info.index for info in infos if info.kind.requires_grad)
         if not inputs:
             return
-        results = tuple(None if name is None else int(name[1:]) for name in names)
         number = len(self.calls)
         references: List[Any] = [Reference(info.index) for info in infos]
         self.calls.append(RecordedCall(operator, *substituted(args, kwargs, references), results))
@@ -178,6 +188,15 @@ class ScriptRecorder(Recorder):
             self._written.setdefault(infos[0].storage.index, []).extend(inputs)
         if operator.writes:
             self.made_by.setdefault(infos[0].index, []).append(number)
+
+    def _note_drawn(self, operator: Operator, infos: Sequence[Info], results: Sequence[Optional[int]]) -> None:
+        """Random numbers of the GPU are others than these, and so is what is computed from them."""
+        from_drawn = any(info.storage.random for info in infos)
+        if not from_drawn and not operator.random:
+            return
+        for info in (self.live.get(result) for result in results if result is not None):
+            if info is not None and (from_drawn or not info.host):
+                info.storage.random = True
 
     def leads_to(self, result: int, inputs: Tuple[int, ...]) -> None:
         """Records that the gradient of a tensor goes on to others."""
@@ -203,6 +222,20 @@ class ScriptRecorder(Recorder):
                     leaves.append(info)
         return sorted(leaves, key=lambda info: info.index)
 
+    def sparse_rows(self, leaf: Info, roots: Iterable[int], keeps_graph: bool) -> Optional[Rows]:
+        """The rows of the sparse gradient that a backward pass from these tensors gives a leaf, None where it is dense."""
+        if not self.sparse.has_lookups(leaf):
+            return None
+        stack, reached = list(roots), set()
+        while stack:
+            index = stack.pop()
+            if index not in reached:
+                reached.add(index)
+                stack.extend(self._producers.get(index, ()))
+                stack.extend(self._written.get(self.rows[index][1], ()))
+        led_to = {index for index in reached if leaf.index in self._producers.get(index, ())}
+        return self.sparse.gradient_rows(leaf, reached, led_to, keeps_graph)
+
     def hooked(self, roots: Iterable[int]) -> List[int]:
         """The tensors with hooks that a backward pass from these tensors leads to."""
         starts = list(roots)
@@ -221,12 +254,14 @@ class ScriptRecorder(Recorder):
                 stack.extend(self._written.get(self.rows[index][1], ()))
         return False
 
-    def gradient_like(self, tensor: torch.Tensor, info: Info) -> torch.Tensor:
-        """A new gradient of a tensor, on the device on which PyTorch lets it have one here."""
+    def gradient_like(self, tensor: torch.Tensor, info: Info, rows: Optional[Rows] = None) -> torch.Tensor:
+        """A new gradient of a tensor, on the device on which PyTorch lets it have one here; a sparse one where it has rows."""
         kind = self.session.kinds.get(info.kind.dtype, info.kind.shape, info.kind.stride, False)
         with torch._C.DisableTorchFunction(), self.paused():
             gradient = kind.zeros() if tensor.device.type == "cpu" else kind.result()
-        self.adopt(gradient, kind, None, 0, info.host, real=tensor.device.type == "cpu")
+        adopted = self.adopt(gradient, kind, None, 0, info.host, real=tensor.device.type == "cpu")
+        if rows is not None:
+            self.sparse.mark(adopted, rows)
         return gradient
 
     # -- random numbers -----------------------------------------------------------------------------------------------
@@ -285,3 +320,12 @@ class ScriptRecorder(Recorder):
         """A reference that does not keep the tensor alive."""
         info = self.infos.get(id(tensor))
         return info.reference if info is not None else None
+
+
+def _tensors(values: Iterable[Any]) -> Iterable[torch.Tensor]:
+    """The tensors among arguments, those in lists too."""
+    for value in values:
+        if isinstance(value, torch.Tensor):
+            yield value
+        elif isinstance(value, (list, tuple)):
+            yield from _tensors(value)

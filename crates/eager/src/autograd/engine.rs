@@ -4,7 +4,7 @@ use std::collections::{BinaryHeap, HashMap};
 use std::rc::Rc;
 
 pub use super::leaf::{AccumulateGrad, GradientHook, sink, sink_of, sink_with};
-use super::{Context, Edge, Frame, Gradients, Node, Tensor};
+use super::{Context, Edge, Frame, Gradients, Node, Tensor, added};
 use vramfit_graph::dims::Dims;
 use vramfit_graph::layout::Layout;
 
@@ -330,6 +330,10 @@ fn add(context: &mut Context, node: &Rc<Node>, output: usize, given: &mut Option
     }
     match buffer[output].take() {
         None => buffer[output] = given.take(),
+        Some(old) if old.is_sparse() || gradient.is_sparse() => {
+            buffer[output] = Some(sum_with_sparse(context, &old, given));
+            drop(old);
+        }
         Some(old) if old.layout().is_dense() && old.handles() == 1 && old.storage_handles() == 1 => {
             buffer[output] = Some(old);
         }
@@ -338,6 +342,21 @@ fn add(context: &mut Context, node: &Rc<Node>, output: usize, given: &mut Option
             buffer[output] = Some(context.empty(layout));
             drop(old);
         }
+    }
+}
+
+/// The sum of two gradients of which at least one is sparse.
+fn sum_with_sparse(context: &mut Context, old: &Tensor, given: &mut Option<Tensor>) -> Tensor {
+    let is_own = |tensor: &Tensor| tensor.layout().is_dense() && tensor.handles() == 1 && tensor.storage_handles() == 1;
+    if let (Some(first), Some(second)) = (given.as_ref().and_then(Tensor::rows), old.rows()) {
+        let (first, second) = (first.borrow().clone(), second.borrow().clone());
+        let layout = old.shared_layout();
+        return Tensor::sparse(added(context, &first, &second, &layout), layout);
+    }
+    // What is sparse is added into the other where nothing else holds that, and is the one that came later.
+    match given.take_if(|given| old.is_sparse() && is_own(given)) {
+        Some(dense) => dense,
+        None => context.empty(Layout::contiguous(old.dtype(), old.shape())),
     }
 }
 

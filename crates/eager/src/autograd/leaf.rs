@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use smallvec::smallvec;
 
-use super::{Backward, Context, Edge, Gradients, Node, Tensor};
+use super::{Backward, Context, Edge, Gradients, Node, Tensor, append};
 use crate::memory::Category;
 use vramfit_graph::layout::{Layout, contiguous_strides};
 
@@ -42,8 +42,26 @@ impl Backward for AccumulateGrad {
     fn apply(&self, context: &mut Context, _node: &Node, gradients: &mut Gradients) -> Gradients {
         let Some(new) = gradients[0].take() else { return smallvec![] };
         let mut held = self.gradient.borrow_mut();
-        if held.is_some() {
-            // Added in place; the new gradient is dropped.
+        if let Some(before) = held.clone() {
+            if before.is_sparse() && !new.is_sparse() {
+                // What is sparse cannot take what is not.
+                *held = Some(context.empty(new.shared_layout()));
+            } else {
+                // Added in place; the new gradient is dropped.
+                append(context, &before, &new);
+            }
+            drop(before);
+            drop(held);
+            self.call_hook(context);
+            return smallvec![];
+        }
+        if let Some(rows) = new.rows().map(|rows| rows.borrow().clone()) {
+            let is_plain = rows.values.layout().is_contiguous() && rows.indices.layout().is_contiguous();
+            let rows = if new.handles() <= 1 && is_plain { rows } else { rows.copied(context) };
+            if let Some(storage) = rows.values.storage() {
+                storage.become_category(Category::Gradients);
+            }
+            *held = Some(Tensor::sparse(rows, new.shared_layout()));
             drop(held);
             self.call_hook(context);
             return smallvec![];

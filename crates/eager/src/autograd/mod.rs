@@ -11,6 +11,7 @@ mod leaf;
 mod node;
 mod offload;
 mod plans;
+mod sparse;
 mod tensor;
 mod visits;
 
@@ -21,5 +22,6 @@ pub use kept_results::{KeptResults, ResultKind};
 pub use node::{Backward, Edge, Gradients, Node, OutputHook, Saved};
 pub use offload::{HostMemory, Offload};
 pub use plans::Plans;
+pub use sparse::{Distinct, Rows, added, append, coalesced};
 pub use tensor::{LeafGradient, Tensor, TensorBody};
 pub use visits::{HostTraffic, Visits};

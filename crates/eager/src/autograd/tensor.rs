@@ -10,7 +10,7 @@ use std::rc::Rc;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
-use super::Edge;
+use super::{Edge, Rows};
 use crate::memory::{SharedMemory, Storage};
 
 /// What the handles of one tensor share.
@@ -19,7 +19,7 @@ pub struct TensorBody {
     // Fields drop in order: PyTorch frees the graph before the memory.
     /// Where its gradient goes.
     pub edge: Option<Edge>,
-    /// Its memory; `None` for tensors on the host.
+    /// Its memory; `None` for tensors on the host and for sparse ones.
     pub storage: Option<Rc<Storage>>,
     /// Its shape, strides and element type.
     pub layout: Rc<Layout>,
@@ -27,6 +27,8 @@ pub struct TensorBody {
     base: Option<Rc<Storage>>,
     /// The `.grad` of a leaf that requires none for now.
     frozen_gradient: Option<LeafGradient>,
+    /// The rows that a sparse tensor has.
+    rows: Option<Box<RefCell<Rows>>>,
 }
 
 /// The `.grad` of a leaf.
@@ -39,7 +41,8 @@ pub struct Tensor(Rc<TensorBody>);
 impl Tensor {
     /// A tensor outside the graph.
     fn new(storage: Option<Rc<Storage>>, layout: impl Into<Rc<Layout>>) -> Tensor {
-        Tensor(Rc::new(TensorBody { edge: None, storage, layout: layout.into(), base: None, frozen_gradient: None }))
+        let layout = layout.into();
+        Tensor(Rc::new(TensorBody { edge: None, storage, layout, base: None, frozen_gradient: None, rows: None }))
     }
 
     /// Allocates a new tensor.
@@ -62,7 +65,8 @@ impl Tensor {
     /// A view that autograd tracks: another tensor on the same storage, which holds its base.
     pub fn view(&self, layout: impl Into<Rc<Layout>>) -> Tensor {
         let (storage, layout) = (self.storage_of_view(), layout.into());
-        Tensor(Rc::new(TensorBody { base: storage.clone(), storage, layout, edge: None, frozen_gradient: None }))
+        let base = storage.clone();
+        Tensor(Rc::new(TensorBody { edge: None, storage, layout, base, frozen_gradient: None, rows: None }))
     }
 
     /// Another tensor on the same storage that autograd does not track as a view, as `_unsafe_view` makes.
@@ -74,8 +78,34 @@ impl Tensor {
         self.0.storage.as_ref().map(Storage::of_view)
     }
 
+    /// A sparse tensor of this shape, which has these rows.
+    pub fn sparse(rows: Rows, layout: impl Into<Rc<Layout>>) -> Tensor {
+        let rows = Some(Box::new(RefCell::new(rows)));
+        Tensor(Rc::new(TensorBody {
+            edge: None,
+            storage: None,
+            layout: layout.into(),
+            base: None,
+            frozen_gradient: None,
+            rows,
+        }))
+    }
+
+    /// The rows of a sparse tensor; `None` for others.
+    pub fn rows(&self) -> Option<&RefCell<Rows>> {
+        self.0.rows.as_deref()
+    }
+
+    /// Whether it is sparse.
+    pub fn is_sparse(&self) -> bool {
+        self.0.rows.is_some()
+    }
+
     /// Another tensor on the same storage, outside the graph.
     pub fn detach(&self) -> Tensor {
+        if let Some(rows) = self.rows() {
+            return Tensor::sparse(rows.borrow().clone(), self.shared_layout());
+        }
         self.unsafe_view(self.shared_layout())
     }
 
@@ -83,7 +113,7 @@ impl Tensor {
     pub fn frozen(&self) -> Tensor {
         let (storage, layout) = (self.storage_of_view(), self.shared_layout());
         let frozen_gradient = self.leaf_gradient();
-        Tensor(Rc::new(TensorBody { edge: None, storage, layout, base: None, frozen_gradient }))
+        Tensor(Rc::new(TensorBody { edge: None, storage, layout, base: None, frozen_gradient, rows: None }))
     }
 
     /// The `.grad` of a leaf; `None` for other tensors.
@@ -100,7 +130,8 @@ impl Tensor {
             return self;
         }
         let (storage, layout, base) = (self.0.storage.clone(), self.0.layout.clone(), self.0.base.clone());
-        Tensor(Rc::new(TensorBody { storage, layout, edge, base, frozen_gradient: None }))
+        let rows = self.0.rows.clone();
+        Tensor(Rc::new(TensorBody { storage, layout, edge, base, frozen_gradient: None, rows }))
     }
 
     /// Drops this handle; if it was the last, the tensor is freed and its edge returned.
@@ -144,7 +175,7 @@ impl Tensor {
         self.0.edge.is_some()
     }
 
-    /// Its storage; `None` for tensors on the host.
+    /// Its storage; `None` for tensors on the host and for sparse ones.
     pub fn storage(&self) -> Option<&Rc<Storage>> {
         self.0.storage.as_ref()
     }
@@ -156,7 +187,7 @@ impl Tensor {
 
     /// Whether it is on the host.
     pub fn is_on_host(&self) -> bool {
-        self.0.storage.is_none()
+        self.0.storage.is_none() && self.0.rows.is_none()
     }
 
     /// `use_count` of the tensor.

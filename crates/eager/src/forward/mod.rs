@@ -272,7 +272,9 @@ impl<'a> Forward<'a> {
             return;
         }
         let is_on_host = |id: &TensorId| self.bound.tensor(*id).is_on_host;
-        if !call.results.is_empty() && call.results.iter().flatten().all(is_on_host) {
+        // Lists that are written in place have no results. Their memory stays, but that of sparse tensors.
+        let is_sparse = context.has_met_sparse && self.view_of(call).has_sparse();
+        if !is_sparse && !call.results.is_empty() && call.results.iter().flatten().all(is_on_host) {
             if self.passes.facts(call).is_copy {
                 self.copy_to_host(context, call);
             }

@@ -27,7 +27,8 @@ pub(super) fn run_call(
     let is_in_place = facts.effect.is_in_place();
     let launches_nothing = (!is_in_place && call.makes_only_views()) || call.reads_only_host();
     let launch = if launches_nothing { Launch::Nothing } else { facts.launch };
-    let outcome = match facts.memory {
+    let is_sparse = context.has_met_sparse && call.has_sparse();
+    let outcome = match if is_sparse { facts.sparse } else { facts.memory } {
         MemoryRule::Modelled(rule) => rule(context, call),
         MemoryRule::NotModelled => Err(Unmodelled),
     };

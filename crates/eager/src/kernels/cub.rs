@@ -82,6 +82,18 @@ pub fn unique_by_key(items: i64) -> u64 {
     aliased(&[scan_state(tiles(items, 640 * 7))]).unsigned_abs()
 }
 
+/// Sorting pairs of 64-bit integers by a comparison that is no radix: a merge sort, in tiles of 256 threads with 8 items each.
+pub fn merge_sort_pairs(items: i64) -> u64 {
+    aliased(&[4 * (tiles(items, 256 * 8) + 1), 8 * items, 8 * items]).unsigned_abs()
+}
+
+/// Thrust's first of each run of equal 64-bit keys, with 64-bit values: CUB's storage, in which tiles tell each other 8 bytes, and how
+/// many were found.
+pub fn thrust_unique_by_key(items: i64) -> u64 {
+    let state = aliased(&[8 * (tiles(items, 448 * 11) + 32)]);
+    aliased(&[aliased(&[state]), 8]).unsigned_abs()
+}
+
 /// The running sum of 64-bit integers.
 pub fn exclusive_sum(items: i64) -> u64 {
     aliased(&[scan_state(tiles(items, 128 * 7))]).unsigned_abs()
@@ -97,6 +109,24 @@ mod tests {
             [(231, 1), (3073, 67_583), (4096, 83_455), (4800, 95_743), (16_000, 276_991), (65_536, 1_080_831)];
         for (items, bytes) in recorded {
             assert_eq!(radix_sort_pairs(items), bytes, "{items} items");
+        }
+    }
+
+    #[test]
+    fn merging_pairs_and_finding_runs_ask_for_what_was_recorded_on_an_h200() {
+        let recorded = [
+            (2, 1023, 1535),
+            (100, 2559, 1535),
+            (700, 11_775, 1535),
+            (1024, 16_895, 1535),
+            (2049, 33_791, 1535),
+            (8963, 144_383, 1535),
+            (65_536, 1_049_087, 1535),
+            (300_000, 4_801_023, 1791),
+            (1_000_003, 16_002_815, 3071),
+        ];
+        for (items, sorted, found) in recorded {
+            assert_eq!((merge_sort_pairs(items), thrust_unique_by_key(items)), (sorted, found), "{items} items");
         }
     }
 

@@ -45,6 +45,17 @@ impl Call<'_> {
         reads && !is_on_gpu
     }
 
+    /// Whether a tensor among the arguments is sparse.
+    pub(crate) fn has_sparse(&self) -> bool {
+        let mut is_sparse = false;
+        for argument in self.arguments {
+            argument.each_tensor(&mut |id| {
+                is_sparse |= self.tensors[id.0 as usize].as_ref().is_some_and(Tensor::is_sparse);
+            });
+        }
+        is_sparse
+    }
+
     /// The tensor that is argument `index`.
     pub fn tensor(&self, index: usize) -> Result<&Tensor, Unmodelled> {
         self.optional_tensor(index).ok_or(Unmodelled)

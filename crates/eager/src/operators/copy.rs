@@ -11,6 +11,7 @@ use vramfit_graph::model::MemoryFormat;
 
 use super::call::{Call, Outcome};
 use super::facts::*;
+use super::sparse;
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 use crate::kernels::reduce::Reduction;
 
@@ -35,6 +36,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         &["aten.clone.default"],
         Facts {
             memory: Modelled(clone),
+            sparse: Modelled(sparse::copied),
             time: Time::moves("contiguous", Extent::Result),
             greatest: Greatest::Same,
             ..FAMILY

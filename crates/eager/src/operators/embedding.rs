@@ -7,6 +7,7 @@ use vramfit_graph::dtype::Dtype;
 use super::call::{Call, Outcome, Unmodelled};
 use super::facts::*;
 use super::indexing::sorted;
+use super::sparse;
 use super::view::reshaped;
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 use crate::kernels::accumulator::accumulator_dtype;
@@ -151,12 +152,56 @@ fn sorted_gradient(
     result
 }
 
+/// Saved: the indices. `rows` are those of the table.
+#[derive(Debug)]
+struct SparselyEmbedded {
+    rows: i64,
+    has_padding: bool,
+}
+
+impl Backward for SparselyEmbedded {
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(gradient) = gradients[0].clone() else { return smallvec![None] };
+        smallvec![Some(sparse_gradient(context, &node.saved(0), &gradient, (self.rows, self.has_padding)))]
+    }
+}
+
+/// `embedding_sparse_backward`.
+fn sparse_gradient(
+    context: &mut Context,
+    indices: &Tensor,
+    gradient: &Tensor,
+    (rows, has_padding): (i64, bool),
+) -> Tensor {
+    if has_padding && indices.layout().elements() > 0 {
+        let (indices, gradient) = sparse::without_padding(context, indices, gradient);
+        return sparse::gradient_by_row(context, &indices, &gradient, rows);
+    }
+    sparse::gradient_by_row(context, indices, gradient, rows)
+}
+
+/// Whether the table's own gradient may be sparse: it is a leaf, and what takes its gradient knows sparse ones.
+fn may_be_sparse(context: &Context, table: &Tensor) -> bool {
+    context.has_sparse_gradients && table.edge().is_some_and(|edge| edge.node.backward.gradient().is_some())
+}
+
 fn embedding(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (table, indices) = (call.tensor(0)?, call.tensor(1)?);
     let (scales_by_frequency, is_sparse) = (call.bool(3).unwrap_or(false), call.bool(4).unwrap_or(false));
     let &[rows, width] = table.shape() else { return Err(Unmodelled) };
     let wants_gradient = context.is_grad_on() && table.requires_grad();
+<<<<<<< HEAD
     if wants_gradient && (is_sparse || is_gradient_unknown(indices, scales_by_frequency)) {
+=======
+    let is_sorted = indices.layout().elements() > kernel::MOST_UNSORTED || scales_by_frequency;
+    let is_long = scales_by_frequency && indices.layout().elements() > LONGEST_COUNTED;
+    let is_sparse = is_sparse && wants_gradient;
+    let is_dense = wants_gradient && !is_sparse;
+    if is_dense && (is_long || (is_sorted && indices.dtype() != Dtype::Int64)) {
+        return Err(Unmodelled);
+    }
+    if is_sparse && (scales_by_frequency || !may_be_sparse(context, table) || indices.dtype() != Dtype::Int64) {
+>>>>>>> agent3
         return Err(Unmodelled);
     }
     let mut shape: Dims = indices.shape().into();
@@ -165,8 +210,13 @@ fn embedding(context: &mut Context, call: &Call<'_>) -> Outcome {
     let flat = reshaped(context, indices, &[indices.layout().elements()]);
     let result = context.empty_contiguous(table.dtype(), &shape);
     drop(flat);
-    let edge =
-        context.record(&[Some(table)], 1, |_| smallvec![Some(indices.clone())], Embedded { rows, scales_by_frequency });
+    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(indices.clone())];
+    let edge = if is_sparse {
+        let has_padding = call.int(2).is_ok_and(|index| index >= 0);
+        context.record(&[Some(table)], 1, saved, SparselyEmbedded { rows, has_padding })
+    } else {
+        context.record(&[Some(table)], 1, saved, Embedded { rows, scales_by_frequency })
+    };
     Ok(smallvec![result.with_edge(edge)])
 }
 
@@ -225,6 +275,7 @@ fn renorm(context: &mut Context, call: &Call<'_>) -> Outcome {
 }
 
 /// How a bag's rows become one.
+const BY_MEAN: i64 = 1;
 const BY_MAXIMUM: i64 = 2;
 
 /// Saved: the indices, where bags begin, which bag each index is in, how long bags are, and which rows were largest.
@@ -232,6 +283,26 @@ const BY_MAXIMUM: i64 = 2;
 struct Bag {
     rows: i64,
     mode: i64,
+    /// Whether the table's gradient is sparse, and whether one of its rows has none then.
+    sparse: Option<bool>,
+}
+
+impl Bag {
+    /// `embedding_bag_sparse_backward`: each index gets the gradient of its bag.
+    fn sparse_gradient(&self, context: &mut Context, node: &Node, gradient: &Tensor, has_padding: bool) -> Tensor {
+        let (indices, width) = (node.saved(0), gradient.shape().last().copied().unwrap_or(1));
+        let count = indices.layout().elements();
+        let by_index = context.empty_contiguous(gradient.dtype(), &[count, width]);
+        if self.mode == BY_MEAN {
+            let lengths = context.empty_contiguous(gradient.dtype(), node.saved(3).shape());
+            let inverse = context.empty_contiguous(gradient.dtype(), node.saved(3).shape());
+            let factors = context.empty_contiguous(gradient.dtype(), &[count, 1]);
+            drop(inverse);
+            drop(lengths);
+            drop(factors);
+        }
+        sparse_gradient(context, &indices, &by_index, (self.rows, has_padding))
+    }
 }
 
 impl Backward for Bag {
@@ -244,6 +315,9 @@ impl Backward for Bag {
         });
         if !node.wants(0) {
             return smallvec![None, of_weights];
+        }
+        if let Some(has_padding) = self.sparse {
+            return smallvec![Some(self.sparse_gradient(context, node, &gradient, has_padding)), of_weights];
         }
         let gradient = context.contiguous(&gradient);
         let result = if self.mode == BY_MAXIMUM {
@@ -263,9 +337,12 @@ fn bag(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (scales_by_frequency, is_sparse) = (call.bool(3).unwrap_or(false), call.bool(5).unwrap_or(false));
     let weights = call.optional_tensor(6);
     let is_recorded = context.is_grad_on() && (table.requires_grad() || weights.is_some_and(Tensor::requires_grad));
-    if scales_by_frequency || (is_sparse && is_recorded) || indices.dtype() != Dtype::Int64 {
+    let is_sparse = is_sparse && is_recorded && table.requires_grad();
+    let is_known = !is_sparse || (mode != BY_MAXIMUM && may_be_sparse(context, table));
+    if scales_by_frequency || !is_known || indices.dtype() != Dtype::Int64 {
         return Err(Unmodelled);
     }
+    let sparse = is_sparse.then(|| call.int(8).is_ok_and(|index| index >= 0));
     let bags = offsets.layout().elements() - i64::from(call.bool(7).unwrap_or(false));
     let lengths = context.empty_contiguous(Dtype::Int64, offsets.shape());
     let bag_of_index = context.empty_contiguous(Dtype::Int64, indices.shape());
@@ -281,6 +358,6 @@ fn bag(context: &mut Context, call: &Call<'_>) -> Outcome {
             weights.cloned()
         ]
     };
-    let edge = context.record(&[Some(table), weights], 4, saved, Bag { rows, mode });
+    let edge = context.record(&[Some(table), weights], 4, saved, Bag { rows, mode, sparse });
     Ok(smallvec![result.with_edge(edge), bag_of_index, lengths, largest])
 }

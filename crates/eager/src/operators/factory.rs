@@ -7,6 +7,7 @@ use vramfit_graph::layout::Layout;
 use super::call::{Call, Outcome};
 use super::facts::*;
 use super::pointwise::rebased;
+use super::sparse;
 use crate::autograd::{Backward, Context, Edge, Gradients, Node, Tensor};
 use crate::kernels::reduce::Reduction;
 
@@ -149,9 +150,10 @@ pub(super) const OPERATORS: &[Operator] = &[
         Facts { memory: Modelled(bernoulli), time: Time::moves("dropout", Extent::Larger), ..FAMILY },
     ),
     Operator::new(
-        &["aten.zero_.default", "aten.fill_.Scalar", "aten.fill_.Tensor"],
-        Facts { memory: Modelled(fill), ..IN_PLACE },
+        &["aten.zero_.default"],
+        Facts { memory: Modelled(fill), sparse: Modelled(sparse::clear), ..IN_PLACE },
     ),
+    Operator::new(&["aten.fill_.Scalar", "aten.fill_.Tensor"], Facts { memory: Modelled(fill), ..IN_PLACE }),
     Operator::new(&["aten.zero.default", "aten.fill.Scalar", "aten.fill.Tensor"], FAMILY),
     Operator::new(
         &[

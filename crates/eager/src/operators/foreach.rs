@@ -11,6 +11,7 @@ use vramfit_graph::layout::Layout;
 
 use super::call::{Call, Outcome, Unmodelled};
 use super::facts::*;
+use super::sparse;
 use crate::autograd::{Context, Tensor};
 use crate::kernels::reduce::Reduction;
 
@@ -58,7 +59,6 @@ pub(super) const OPERATORS: &[Operator] = &[
             "aten._foreach_mul.Scalar",
             "aten._foreach_mul.ScalarList",
             "aten._foreach_mul.Tensor",
-            "aten._foreach_neg.default",
             "aten._foreach_pow.List",
             "aten._foreach_pow.Scalar",
             "aten._foreach_pow.ScalarList",
@@ -75,7 +75,6 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
         &[
             "aten._foreach_abs_.default",
-            "aten._foreach_add_.List",
             "aten._foreach_add_.Scalar",
             "aten._foreach_add_.ScalarList",
             "aten._foreach_add_.Tensor",
@@ -103,7 +102,6 @@ pub(super) const OPERATORS: &[Operator] = &[
             "aten._foreach_minimum_.List",
             "aten._foreach_minimum_.Scalar",
             "aten._foreach_mul_.List",
-            "aten._foreach_mul_.Scalar",
             "aten._foreach_mul_.ScalarList",
             "aten._foreach_mul_.Tensor",
             "aten._foreach_neg_.default",
@@ -128,6 +126,28 @@ pub(super) const OPERATORS: &[Operator] = &[
             "aten._amp_foreach_non_finite_check_and_unscale_.default",
         ],
         Facts { memory: Modelled(in_place), effect: Effect::WritesFirst, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten._foreach_neg.default"],
+        Facts { memory: Modelled(new_list), sparse: Modelled(sparse::copied_list), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten._foreach_add_.List"],
+        Facts {
+            memory: Modelled(in_place),
+            sparse: Modelled(sparse::add_lists_in_place),
+            effect: Effect::WritesFirst,
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &["aten._foreach_mul_.Scalar"],
+        Facts {
+            memory: Modelled(in_place),
+            sparse: Modelled(sparse::multiply_list_in_place),
+            effect: Effect::WritesFirst,
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten._amp_update_scale_.default"],

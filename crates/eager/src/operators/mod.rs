@@ -45,6 +45,7 @@ mod sampling;
 mod script;
 mod slices;
 mod softmax;
+mod sparse;
 mod spectral;
 mod table;
 mod unknown;

@@ -10,8 +10,8 @@ use super::unknown::{UNKNOWN, UNKNOWN_IN_PLACE};
 use super::{
     activation, attention, batch_norm, bitsandbytes, complex_numbers, convolution, copy, counting, derivatives,
     dropout, embedding, factory, foreach, group_norm, indexing, joining, linear_algebra, loss, normalization, padding,
-    pointwise, pooling, product, rearranging, recurrent, reduction, resize, sampling, script, softmax, spectral, view,
-    vision, weight_norm, windows,
+    pointwise, pooling, product, rearranging, recurrent, reduction, resize, sampling, script, softmax, sparse,
+    spectral, view, vision, weight_norm, windows,
 };
 
 /// What is not in the table comes first.
@@ -49,6 +49,7 @@ const FAMILIES: &[&[Operator]] = &[
     sampling::OPERATORS,
     script::OPERATORS,
     softmax::OPERATORS,
+    sparse::OPERATORS,
     spectral::OPERATORS,
     view::OPERATORS,
     vision::OPERATORS,

@@ -252,6 +252,7 @@ impl<'s> Process<'s> {
             managed,
             missing,
             guessed: self.context.guessed().clone(),
+            has_assumed_rows: self.context.has_assumed_rows(),
             cudnn_sources: self.context.cudnn_sources(),
             libraries: self.context.libraries(),
             plans: self.context.plan_table(),

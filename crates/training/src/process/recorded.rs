@@ -15,6 +15,7 @@ impl Process<'_> {
         let LivePass { shared, tensors, missing, .. } = &mut passes[index];
         context.set_thread(Thread::Main);
         context.recurrent_weights = RecurrentWeights::AsStored;
+        context.has_sparse_gradients = true;
         context.set_grad(bound.variant.has_grad);
         let mut forward = Forward::new(shared, tensors);
         forward.run(context, |_, _, _| {});

@@ -77,6 +77,11 @@ pub struct Context {
     pub recurrent_weights: RecurrentWeights,
     /// How many groups of ranks the process communicates with.
     pub communicators: u32,
+    /// Whether gradients may be sparse: where the optimizers that take them are a script's own.
+    pub has_sparse_gradients: bool,
+    /// Whether there ever was a sparse tensor.
+    pub(crate) has_met_sparse: bool,
+    has_assumed_rows: bool,
     /// Called when a leaf has got its gradient.
     pub gradient_hook: Option<GradientHook>,
 }
@@ -109,6 +114,9 @@ impl Context {
             recurrent_weights: RecurrentWeights::Flattened,
             is_recalling: false,
             communicators: 0,
+            has_sparse_gradients: false,
+            has_met_sparse: false,
+            has_assumed_rows: false,
             gradient_hook: None,
         }
     }

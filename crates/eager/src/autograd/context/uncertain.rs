@@ -86,6 +86,16 @@ impl Context {
         std::mem::take(&mut self.unmodelled)
     }
 
+    /// Notes that how many different rows a sparse gradient has was assumed.
+    pub(crate) fn note_assumed_rows(&mut self) {
+        self.has_assumed_rows = true;
+    }
+
+    /// Whether how many different rows a sparse gradient has was assumed.
+    pub fn has_assumed_rows(&self) -> bool {
+        self.has_assumed_rows
+    }
+
     /// Notes where the workspace of a convolution comes from.
     pub(crate) fn note_cudnn_source(&mut self, evidence: Evidence) {
         match evidence {

@@ -64,6 +64,8 @@ impl Operator {
 pub struct Facts {
     /// What it allocates, saves and frees.
     pub memory: MemoryRule,
+    /// What it does instead where one of its arguments is sparse.
+    pub sparse: MemoryRule,
     /// What launching its kernels does to the process's address space.
     pub launch: Launch,
     /// The library that computes it.
@@ -114,6 +116,7 @@ impl Facts {
     ) -> Facts {
         Facts {
             memory: MemoryRule::NotModelled,
+            sparse: MemoryRule::NotModelled,
             launch,
             library,
             flops: FlopFormula::Zero,

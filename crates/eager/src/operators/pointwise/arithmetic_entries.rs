@@ -1,6 +1,7 @@
 //! Entries of arithmetic, selection and clamping.
 
 use super::super::facts::*;
+use super::super::sparse;
 use super::{FAMILY, IN_PLACE, binary, binary_formulas, clamp, formula, unary};
 
 pub(in crate::operators) const OPERATORS: &[Operator] = &[
@@ -40,6 +41,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
         &["aten.add_.Scalar", "aten.add_.Tensor"],
         Facts {
             memory: Modelled(binary::add_in_place),
+            sparse: Modelled(sparse::add_in_place),
             time: Time::moves("add", Extent::Larger),
             promotion: Promotion::Widest,
             samples: Samples::Linear,
@@ -100,6 +102,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.mul.Scalar", "aten.mul.Tensor"],
         Facts {
+            sparse: Modelled(sparse::multiplied),
             memory: Modelled(|context, call| {
                 let is_complex = call.result(0)?.dtype.is_complex();
                 formula::run(
@@ -120,6 +123,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
         &["aten.mul_.Scalar", "aten.mul_.Tensor"],
         Facts {
             memory: Modelled(in_place!(binary_formulas::MUL)),
+            sparse: Modelled(sparse::multiply_in_place),
             time: Time::moves("mul", Extent::Larger),
             keeps: Keeps::Inputs,
             promotion: Promotion::Widest,
@@ -176,6 +180,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.div_.Scalar", "aten.div_.Tensor"],
         Facts {
+            sparse: Modelled(sparse::same),
             memory: Modelled(in_place!(binary_formulas::DIV)),
             time: Time::moves("div", Extent::Larger),
             keeps: Keeps::Inputs,

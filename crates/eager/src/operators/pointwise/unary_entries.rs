@@ -1,6 +1,7 @@
 //! Entries of operators with one tensor.
 
 use super::super::facts::*;
+use super::super::sparse;
 use super::magnitude::magnitude;
 use super::{FAMILY, IN_PLACE, formula, unary};
 
@@ -154,6 +155,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.neg.default"],
         Facts {
+            sparse: Modelled(sparse::copied),
             memory: Modelled(new!(unary::FRESH_GRADIENT)),
             time: Time::moves("neg", Extent::Larger),
             samples: Samples::Linear,

@@ -207,7 +207,13 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["aten.unfold.default"], Facts { memory: Modelled(part::unfold), ..FAMILY }),
     Operator::new(
         &["aten.detach.default"],
-        Facts { memory: Modelled(same::detach), greatest: Greatest::Same, leaves_base: true, ..FAMILY },
+        Facts {
+            memory: Modelled(same::detach),
+            sparse: Modelled(same::detach),
+            greatest: Greatest::Same,
+            leaves_base: true,
+            ..FAMILY
+        },
     ),
     Operator::new(&["aten.detach_.default"], Facts { effect: Effect::WritesFirst, ..FAMILY }),
     Operator::new(
