@@ -94,6 +94,27 @@ def test_writing_into_the_result_of_an_instance_norm_is_writing_into_its_base(tm
     assert contains(sizes, wanted), sizes
 
 
+def test_filling_a_diagonal_is_writing_through_a_view(tmp_path):
+    """Recorded in a contrastive loss: the scores of 240 rows with each other."""
+    found, without_rule = requests(tmp_path, """
+        import torch
+        from torch.nn import functional as F
+        def loss(rows, target):
+            scores = rows @ rows.t() / 0.2
+            scores.fill_diagonal_(float("-inf"))
+            return F.cross_entropy(scores, target)
+        rows = torch.randn(240, 128, device="cuda", requires_grad=True)
+        loss(rows, torch.randint(0, 240, (240,), device="cuda")).backward()
+    """)
+    sizes = {"scores": 240 * 240 * 4, "diagonal": 1024, "number": 512, "library": 32 << 20}
+    # The graph does not have the scores: nothing that was done to them needs them.
+    assert contains(found, spelled("+scores +library +scores -scores +scores +number +number -scores", sizes)), found
+    # The gradient is copied for the base, its diagonal is copied from that, and gets zeros.
+    written = "+scores -scores -scores +scores +diagonal +diagonal -diagonal -diagonal -scores +scores -scores"
+    assert contains(found, spelled(written, sizes)), found
+    assert without_rule == []
+
+
 def test_a_tensor_that_gets_other_data_frees_its_own_though_a_graph_has_it(tmp_path):
     found, _ = requests(tmp_path, """
         import torch

@@ -15,7 +15,7 @@ einsum tensordot chain_matmul linalg_multi_dot pad meshgrid meshgrid.indexing in
 nll_loss_nd rms_norm alpha_dropout alpha_dropout_ feature_alpha_dropout feature_alpha_dropout_ argsort argsort.stable argwhere
 atleast_3d bilinear cdist column_stack combinations corrcoef cosine_embedding_loss cosine_similarity cross cumulative_trapezoid.dx
 cumulative_trapezoid.x diag diagflat dsplit.array dsplit.int dstack embedding_bag embedding_bag.padding_idx fliplr flipud
-float_power.Scalar float_power.Tensor_Scalar float_power.Tensor_Tensor frobenius_norm.dim ger gradient.scalarint
+fill_diagonal_ float_power.Scalar float_power.Tensor_Scalar float_power.Tensor_Tensor frobenius_norm.dim ger gradient.scalarint
 hinge_embedding_loss hsplit.array hsplit.int hstack isclose margin_ranking_loss matrix_power msort multilabel_margin_loss nanmean
 narrow.Tensor nonzero_numpy norm_except_dim outer pad_sequence pairwise_distance poisson_nll_loss ravel
 repeat_interleave.self_Tensor reshape_as row_stack std_mean std_mean.dim tensor_split.indices
