@@ -190,18 +190,11 @@ fn embedding(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (scales_by_frequency, is_sparse) = (call.bool(3).unwrap_or(false), call.bool(4).unwrap_or(false));
     let &[rows, width] = table.shape() else { return Err(Unmodelled) };
     let wants_gradient = context.is_grad_on() && table.requires_grad();
-<<<<<<< HEAD
-    if wants_gradient && (is_sparse || is_gradient_unknown(indices, scales_by_frequency)) {
-=======
-    let is_sorted = indices.layout().elements() > kernel::MOST_UNSORTED || scales_by_frequency;
-    let is_long = scales_by_frequency && indices.layout().elements() > LONGEST_COUNTED;
     let is_sparse = is_sparse && wants_gradient;
-    let is_dense = wants_gradient && !is_sparse;
-    if is_dense && (is_long || (is_sorted && indices.dtype() != Dtype::Int64)) {
+    if wants_gradient && !is_sparse && is_gradient_unknown(indices, scales_by_frequency) {
         return Err(Unmodelled);
     }
     if is_sparse && (scales_by_frequency || !may_be_sparse(context, table) || indices.dtype() != Dtype::Int64) {
->>>>>>> agent3
         return Err(Unmodelled);
     }
     let mut shape: Dims = indices.shape().into();

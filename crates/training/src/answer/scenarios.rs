@@ -81,20 +81,9 @@ const OFFLOADED: &str =
 const SKIPPED: &str =
     "DeepSpeed skips updates whose fp16 gradients overflow, as those of the first steps may: the lower bound has none";
 
-<<<<<<< HEAD
-=======
-/// Its rules are those of DeepSpeed's code alone.
-const WEIGHTS_ON_CPU: &str =
-    "DeepSpeed's offload_param was not measured on a GPU: it is simulated as the code of DeepSpeed 0.19.8 reads";
-
 const ROWS: &str =
     "how many different rows a sparse gradient has depends on values: each row was taken to be as likely as any other";
 
-fn has_weights_on_cpu(training: &Loop) -> bool {
-    matches!(&training.parallel, Parallel::DeepSpeed(settings) if settings.offloads_weights)
-}
-
->>>>>>> agent3
 /// Whether DeepSpeed looks for gradients that overflow in half precision.
 fn may_skip_updates(bound: &Bound<'_>, training: &Loop) -> bool {
     let mut weights = bound.model.parameters.iter();

@@ -37,11 +37,7 @@ const PHRASES = [
   ["torch 2.11's CUDA 13 wheels do not run on compute capability {compute}", "torch 2.11 的 CUDA 13 安装包不能在计算能力 {compute} 上运行"],
   ["what CUDA sees of the {gpu}'s memory is not recorded: from 91 % ({low}) to all of it ({high}); \"fits\" means in the least of that. PyTorch names it in its out-of-memory error as \"total capacity\"",
     "没有记录 CUDA 能看到 {gpu} 的多少显存：从 91 %（{low}）到全部（{high}）；“放得下”按最小值计算。PyTorch 在显存不足的错误里称它为“total capacity”"],
-<<<<<<< HEAD
-=======
   ["how many different rows a sparse gradient has depends on values: each row was taken to be as likely as any other", "稀疏梯度有多少个不同的行取决于数值：假定每一行的可能性相同"],
-  ["DeepSpeed's offload_param was not measured on a GPU: it is simulated as the code of DeepSpeed 0.19.8 reads", "DeepSpeed 的 offload_param 没有在 GPU 上测量：按 DeepSpeed 0.19.8 的代码模拟"],
->>>>>>> agent3
   ["the order in which some operators copy their saved tensors to the CPU is not simulated exactly", "有些算子把保存的张量复制到主机的顺序没有精确模拟"],
   ["ranks were measured one by one, with PyTorch's fake process group, whose collectives only copy", "各个 rank 是逐个测量的，用的是 PyTorch 的假进程组，它的集合通信只做复制"],
   ["NCCL takes {low} to {high} more on each GPU: no number counts it, and `fits` leaves room for it", "NCCL 在每块 GPU 上另占 {low} 到 {high}：各数字都不含它，而“放得下”为它留出空间"],
