@@ -174,6 +174,26 @@ def test_a_gradient_penalty_with_dropout_makes_the_requests_of_an_h200(tmp_path)
     assert without_rule == []
 
 
+def test_the_gradient_of_a_cross_entropy_keeps_what_its_own_gradient_needs(tmp_path):
+    """Recorded in a MAML script: the last layer of 25 pictures. The logarithms of the softmax lead back to the logits, so that the
+    gradient of the loss by them has a gradient too, for which it is saved."""
+    found, without_rule = requests(tmp_path, """
+        import torch
+        from torch.nn import functional as F
+        layer = torch.nn.Linear(1200, 5).cuda()
+        rows = torch.randn(25, 1200, device="cuda", requires_grad=True)
+        target = torch.arange(5, device="cuda").repeat(5)
+        loss = F.cross_entropy(layer(rows), target)
+        gradients = torch.autograd.grad(loss, [rows, *layer.parameters()], create_graph=True)
+        torch.stack([gradient.norm() for gradient in gradients]).sum().backward()
+    """)
+    sizes = {"few": 512, "rows": 25 * 1200 * 4 + 320, "weight": 5 * 1200 * 4 + 64, "library": 32 << 20}
+    assert contains(found, spelled("+few +few +few -few +few +few +few +rows +library +weight +few", sizes)), found
+    # Its own gradient by the gradient, then by the logarithms. C++ frees what is between when a formula is computed.
+    assert contains(found, spelled("+few +few +few +few -few -few -few +few +few +few +few +few -few -few -few -few", sizes)), found
+    assert without_rule == []
+
+
 def test_the_second_gradient_of_a_convolutions_weight_is_a_convolution_over_the_batch(tmp_path):
     """Recorded in a model of text: 64 lines of 64 characters."""
     found, without_rule = requests(tmp_path, """

@@ -41,7 +41,7 @@ def gradients(
         recorder.layered -= 1
         recorder.pseudo("thread", {"is_backward": False})
     # Python had freed some of them, but autograd held them.
-    for index in _used(recorder.steps[begun:]):
+    for index in _used([step for at, step in enumerate(recorder.steps[begun:], begun) if at not in recorder.inner_steps]):
         if index < made:
             recorder.free_later(index)
     return found
@@ -128,10 +128,12 @@ class _Known:
             for index, tensor in self._tensors.items():
                 recorder.infos[id(tensor)] = recorder.record_of(index)
                 recorder.replayed.setdefault(tensor.untyped_storage()._cdata, []).append(index)
+            recorder.replayed_tensors = self._tensors
 
     def __exit__(self, *_: Any) -> None:
         recorder = self._recorder
         recorder.replayed.clear()
+        recorder.replayed_tensors = {}
         for tensor in self._tensors.values():
             recorder.infos.pop(id(tensor), None)
 

@@ -14,6 +14,7 @@ from ..session import Session
 from ..outcomes import NEW, SAME, Outcome, substituted
 from ..rules import contiguous_stride
 from ..tensors import HOST, LEAF, VIEW, Info, Kind, Storage, numel
+from .inner_results import place_in_graph
 from .memory_figures import MemoryReads
 from .random_numbers import RandomNumbers
 from .sparse_rows import Rows, SparseTensors
@@ -60,6 +61,10 @@ class ScriptRecorder(Recorder):
         self._freed: Dict[int, List[int]] = {}
         # Tensors of a graph that is run again, by storage: whose place each takes.
         self.replayed: Dict[int, List[int]] = {}
+        # The tensors of that graph, by the numbers of those whose places they take.
+        self.replayed_tensors: Dict[int, torch.Tensor] = {}
+        # The steps that find a result in the graph behind another. They need its node, not its memory.
+        self.inner_steps: Set[int] = set()
         # Hooks on gradients, by tensor: each with whether it is called with the leaf, when that has its gradient.
         self.hooks: Dict[int, List[Tuple[Any, bool]]] = {}
         # Tensors that are no leaves and keep their gradients.
@@ -118,6 +123,16 @@ class ScriptRecorder(Recorder):
     def _inner(self, tensor: torch.Tensor, base: Optional[int]) -> Info:
         """A tensor that only autograd has: a view that an operator made of its argument, or one of its own results."""
         kind = self.session.kinds.of(tensor)
+        place = place_in_graph(tensor, self.replayed_tensors) if base is None else None
+        if place is not None:
+            # An operator that consists of others made it on the way to its result.
+            of, way = place
+            info = self.adopt(tensor, kind, None, 0, True)
+            info.host = False
+            self.inner_steps.add(len(self.steps))
+            self.pseudo("inner_result", {"of": f"%{of}", "way": way, "output": tensor.output_nr}, [info.name])
+            self.leads_to(info.index, (of,))
+            return info
         if base is None:
             # Its memory belongs to the operator's node, which has it already. What is computed from it is on the GPU.
             info = self.adopt(tensor, kind, None, 0, True)

@@ -1,5 +1,6 @@
 //! The forward pass: runs the steps of a captured pass.
 
+mod found_results;
 mod frozen;
 mod function;
 mod kept_types;
@@ -58,6 +59,8 @@ pub struct Forward<'a> {
     pub missing: Missing,
     /// The new nodes of bases that were written through a view, by storage. Whatever has such a base in its graph holds its node.
     written_bases: BTreeMap<u32, Weak<Node>>,
+    /// The nodes of results that Python drops while formulas still use what is behind them.
+    dropped_nodes: BTreeMap<TensorId, Weak<Node>>,
     /// The results that are views of memory that has no other name.
     hidden_views: BTreeSet<TensorId>,
     /// Where the phases of a recorded script ended.
@@ -89,6 +92,7 @@ impl<'a> Forward<'a> {
             tensors,
             missing: Missing::new(),
             written_bases: BTreeMap::new(),
+            dropped_nodes: BTreeMap::new(),
             hidden_views: BTreeSet::new(),
             phase_ends: Vec::new(),
             hooks: None,
@@ -204,6 +208,9 @@ impl<'a> Forward<'a> {
             }
             BoundStep::Free(tensors) => {
                 for tensor in tensors.iter().filter(|tensor| !self.passes.is_late.contains(*tensor)) {
+                    if self.passes.finds_results_of.contains(tensor) {
+                        self.remember_node(*tensor);
+                    }
                     if !self.is_saved_later(*tensor) {
                         self.tensors[tensor.0 as usize] = None;
                     }

@@ -6,6 +6,7 @@ use std::rc::Rc;
 use vramfit_graph::bind::{Bound, BoundCall, BoundStep};
 use vramfit_graph::model::{Cast, Late, TensorId};
 
+use super::found_results::result_of;
 use super::frozen::casts_of;
 use super::module_choice::UnknownModule;
 use super::region::{Region, embedding_exits};
@@ -30,6 +31,8 @@ pub struct Passes<'a> {
     /// The tensors that Python may hold for longer than the steps say, by their ends; only for the upper bound.
     pub(super) late: &'a [Late],
     pub(super) is_late: BTreeSet<TensorId>,
+    /// The results behind which autograd's formulas find others.
+    pub(super) finds_results_of: BTreeSet<TensorId>,
     /// The weights that are not trained, though the captured model trains them.
     frozen: BTreeSet<TensorId>,
     /// Their casts under autocast, each with the step that makes it.
@@ -52,7 +55,8 @@ impl<'a> Passes<'a> {
             }
         }
         let late: &[Late] = if scenario == Scenario::Upper { &bound.variant.late } else { &[] };
-        let operators = bound.model.operators.iter().map(|operator| facts(operator.id)).collect();
+        let operators: Vec<&Facts> = bound.model.operators.iter().map(|operator| facts(operator.id)).collect();
+        let finds_results_of = bound.steps.iter().filter_map(|step| result_of(step, &operators)).collect();
         let is_late = late.iter().map(|late| late.tensor).collect();
         let replays = bound.functions.iter().map(|it| (it.end, Rc::new(Replay::new(bound, it, scenario)))).collect();
         let made_leaves = if regions.iter().any(|region| region.turns_cache_off) {
@@ -69,6 +73,7 @@ impl<'a> Passes<'a> {
             replays,
             late,
             is_late,
+            finds_results_of,
             frozen: BTreeSet::new(),
             frozen_casts: BTreeMap::new(),
             made_leaves,

@@ -48,6 +48,7 @@ impl Forward<'_> {
                 context.set_thread(if is_backward { Thread::Backward } else { Thread::Main });
                 context.is_recalling = matches!(given, Some(Value::None));
             }
+            ScriptCall::FindResult => self.find_result(call),
             ScriptCall::EndPhase => {
                 if let Some(Value::Text(phase)) = call.arguments.first() {
                     // Backward passes and updates leave nothing that a model computes.

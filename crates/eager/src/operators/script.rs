@@ -25,6 +25,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["vramfit.set_grad"], script(ScriptCall::SetGradient)),
     Operator::new(&["vramfit.category"], script(ScriptCall::Categorize)),
     Operator::new(&["vramfit.thread"], script(ScriptCall::SwitchThread)),
+    Operator::new(&["vramfit.inner_result"], script(ScriptCall::FindResult)),
     Operator::new(&["vramfit.phase"], script(ScriptCall::EndPhase)),
     Operator::new(&["vramfit.empty_cache"], script(ScriptCall::EmptyCache)),
     Operator::new(&["vramfit.process_group"], script(ScriptCall::JoinGroup)),

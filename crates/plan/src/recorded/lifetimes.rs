@@ -65,7 +65,8 @@ impl<'m> Recorded<'m> {
             for id in call.results.iter().flatten() {
                 self.lifetimes[id.0 as usize].made.get_or_insert(at);
             }
-            if self.script_call(call) == Some(ScriptCall::Categorize) {
+            // Neither needs its tensors' memory.
+            if matches!(self.script_call(call), Some(ScriptCall::Categorize | ScriptCall::FindResult)) {
                 return;
             }
         }

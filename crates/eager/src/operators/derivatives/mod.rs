@@ -39,10 +39,8 @@ pub(super) const OPERATORS: &[Operator] = &[
         Facts { memory: Modelled(of_input), ..FAMILY },
     ),
     Operator::new(&["aten.mse_loss_backward.default"], Facts { memory: Modelled(of_mse_loss), ..FAMILY }),
-    Operator::new(
-        &["aten._log_softmax_backward_data.default", "aten._softmax_backward_data.default"],
-        Facts { memory: Modelled(of_softmax), ..FAMILY },
-    ),
+    Operator::new(&["aten._log_softmax_backward_data.default"], Facts { memory: Modelled(of_log_softmax), ..FAMILY }),
+    Operator::new(&["aten._softmax_backward_data.default"], Facts { memory: Modelled(of_softmax), ..FAMILY }),
     Operator::new(&["aten.nll_loss_backward.default"], Facts { memory: Modelled(of_nll_loss), ..FAMILY }),
     Operator::new(
         &["aten.max_pool2d_with_indices_backward.default"],
@@ -188,43 +186,88 @@ fn of_mse_loss(context: &mut Context, call: &Call<'_>) -> Outcome {
     Ok(smallvec![result.with_edge(edge)])
 }
 
-/// The gradient of a softmax: sums along its dimension, and products with its result.
+/// The gradient of the logarithm of a softmax along a dimension, saved: the gradient and the logarithms. Each formula is one
+/// expression of C++, which computes the right operand first and frees its temporaries when all of it is computed, the last first.
 #[derive(Debug)]
-struct OfSoftmax;
+struct OfLogSoftmax(i64);
 
-impl Backward for OfSoftmax {
+impl Backward for OfLogSoftmax {
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
         let like = |context: &mut Context| context.empty(gradient.like(gradient.dtype()));
         let of_gradient = node.wants(0).then(|| {
             let exponential = like(context);
             let product = like(context);
-            drop(exponential);
-            let sum = context.sum(&product, &[-1], true, product.dtype());
-            drop(product);
+            let sum = context.sum(&product, &[self.0], true, product.dtype());
             let result = like(context);
             drop(sum);
+            drop(product);
+            drop(exponential);
             result
         });
         let of_result = node.wants(1).then(|| {
             let incoming = node.saved(0);
-            let sum = context.sum(&incoming, &[-1], true, incoming.dtype());
-            let negative = context.empty(sum.shared_layout());
-            drop(sum);
             let exponential = like(context);
+            let sum = context.sum(&incoming, &[self.0], true, incoming.dtype());
+            let negative = context.empty(sum.shared_layout());
             let product = like(context);
-            drop((exponential, negative));
             let result = like(context);
             drop(product);
+            drop(negative);
+            drop(sum);
+            drop(exponential);
             result
         });
         smallvec![of_gradient, of_result]
     }
 }
 
+/// The same of a softmax: its gradient's own is the kernel again, that of its result three products, one minus the others.
+#[derive(Debug)]
+struct OfSoftmax(i64);
+
+impl Backward for OfSoftmax {
+    fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
+        let Some(gradient) = gradients[0].clone() else { return smallvec![None, None] };
+        let like = |context: &mut Context| context.empty(gradient.like(gradient.dtype()));
+        let of_gradient = node.wants(0).then(|| {
+            let result = like(context);
+            let product = like(context);
+            drop(product);
+            result
+        });
+        let of_result = node.wants(1).then(|| {
+            let summed = |context: &mut Context| {
+                let product = like(context);
+                let sum = context.sum(&product, &[self.0], true, product.dtype());
+                (product, sum, like(context))
+            };
+            let last = summed(context);
+            let middle = summed(context);
+            let first = like(context);
+            let difference = like(context);
+            let result = like(context);
+            drop(difference);
+            drop(first);
+            for (product, sum, term) in [middle, last] {
+                drop(term);
+                drop(sum);
+                drop(product);
+            }
+            result
+        });
+        smallvec![of_gradient, of_result]
+    }
+}
+
+fn of_log_softmax(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let result = context.empty(call.result(0)?);
+    recorded(context, call, result, OfLogSoftmax(call.int(2)?))
+}
+
 fn of_softmax(context: &mut Context, call: &Call<'_>) -> Outcome {
     let result = context.empty(call.result(0)?);
-    recorded(context, call, result, OfSoftmax)
+    recorded(context, call, result, OfSoftmax(call.int(2)?))
 }
 
 /// The gradient of a loss that picks one entry a row: its own gradient is that loss again, and the rows get zeros.

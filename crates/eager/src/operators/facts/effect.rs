@@ -33,6 +33,10 @@ pub enum ScriptCall {
     Categorize,
     /// What follows runs on autograd's thread, or on the script's own again: argument 0 says which.
     SwitchThread,
+    /// Autograd's formulas use a result that only the graph has: one of the calls that the operator of argument 0 consists of made it.
+    /// Argument 1 is the way to its node from that of argument 0, by places among the edges of each node, argument 2 which of its
+    /// results it is.
+    FindResult,
     /// A phase ends whose name is argument 0.
     EndPhase,
     /// `torch.cuda.empty_cache()`.
