@@ -3,13 +3,13 @@
 use smallvec::smallvec;
 use vramfit_graph::dims::Dims;
 use vramfit_graph::dtype::Dtype;
+use vramfit_graph::layout::Layout;
 
 use super::call::{Call, Outcome, Unmodelled};
 use super::facts::*;
-use super::indexing::sorted;
-use super::sparse;
+use super::indexing::{nonzero, sorted};
 use super::view::reshaped;
-use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
+use crate::autograd::{Backward, Context, Gradients, Node, Rows, Tensor};
 use crate::kernels::accumulator::accumulator_dtype;
 use crate::kernels::cub;
 use crate::kernels::embedding as kernel;
@@ -174,10 +174,36 @@ fn sparse_gradient(
     (rows, has_padding): (i64, bool),
 ) -> Tensor {
     if has_padding && indices.layout().elements() > 0 {
-        let (indices, gradient) = sparse::without_padding(context, indices, gradient);
-        return sparse::gradient_by_row(context, &indices, &gradient, rows);
+        let (indices, gradient) = without_padding(context, indices, gradient);
+        return gradient_by_row(context, &indices, &gradient, rows);
     }
-    sparse::gradient_by_row(context, indices, gradient, rows)
+    gradient_by_row(context, indices, gradient, rows)
+}
+
+/// A sparse gradient of a table of `rows`: as many rows as there are indices, on the memory of both where they lie in order.
+fn gradient_by_row(context: &mut Context, indices: &Tensor, gradient: &Tensor, rows: i64) -> Tensor {
+    context.has_met_sparse = true;
+    let width = gradient.shape().last().copied().unwrap_or(1);
+    let count = indices.layout().elements();
+    let indices = reshaped(context, indices, &[1, count]);
+    let values = reshaped(context, gradient, &[count, width]);
+    let rows_of_table = Rows { values: values.detach(), indices: indices.detach() };
+    Tensor::sparse(rows_of_table, Layout::contiguous(gradient.dtype(), &[rows, width]))
+}
+
+/// What a comparison with the index that has no gradient leaves out: indices and rows of the gradient are picked by a mask.
+fn without_padding(context: &mut Context, indices: &Tensor, gradient: &Tensor) -> (Tensor, Tensor) {
+    let mask = context.empty_contiguous(Dtype::Bool, indices.shape());
+    let count = indices.layout().elements();
+    let width = gradient.shape().last().copied().unwrap_or(1);
+    let places = nonzero(context, &mask, count);
+    let picked = context.empty_contiguous(indices.dtype(), &[count]);
+    drop(places);
+    let places = nonzero(context, &mask, count);
+    let values = context.empty_contiguous(gradient.dtype(), &[count, width]);
+    drop(places);
+    drop(mask);
+    (picked, values)
 }
 
 /// Whether the table's own gradient may be sparse: it is a leaf, and what takes its gradient knows sparse ones.

@@ -3,8 +3,6 @@
 //! A kernel that adds sparse rows to a dense tensor takes no memory.
 
 use smallvec::{SmallVec, smallvec};
-use vramfit_graph::dtype::Dtype;
-use vramfit_graph::layout::Layout;
 
 use super::call::{Call, Outcome, Unmodelled};
 use super::facts::*;
@@ -166,30 +164,4 @@ pub(super) fn copied_list(context: &mut Context, call: &Call<'_>) -> Outcome {
         None => context.empty(source.like(source.dtype())),
     });
     Ok(copies.collect::<SmallVec<[Tensor; 1]>>())
-}
-
-/// A sparse gradient of a table of `rows`: as many rows as there are indices, on the memory of both where they lie in order.
-pub(super) fn gradient_by_row(context: &mut Context, indices: &Tensor, gradient: &Tensor, rows: i64) -> Tensor {
-    context.has_met_sparse = true;
-    let width = gradient.shape().last().copied().unwrap_or(1);
-    let count = indices.layout().elements();
-    let indices = super::view::reshaped(context, indices, &[1, count]);
-    let values = super::view::reshaped(context, gradient, &[count, width]);
-    let rows_of_table = Rows { values: values.detach(), indices: indices.detach() };
-    Tensor::sparse(rows_of_table, Layout::contiguous(gradient.dtype(), &[rows, width]))
-}
-
-/// What a comparison with the index that has no gradient leaves out: indices and rows of the gradient are picked by a mask.
-pub(super) fn without_padding(context: &mut Context, indices: &Tensor, gradient: &Tensor) -> (Tensor, Tensor) {
-    let mask = context.empty_contiguous(Dtype::Bool, indices.shape());
-    let count = indices.layout().elements();
-    let width = gradient.shape().last().copied().unwrap_or(1);
-    let places = super::indexing::nonzero(context, &mask, count);
-    let picked = context.empty_contiguous(indices.dtype(), &[count]);
-    drop(places);
-    let places = super::indexing::nonzero(context, &mask, count);
-    let values = context.empty_contiguous(gradient.dtype(), &[count, width]);
-    drop(places);
-    drop(mask);
-    (picked, values)
 }
