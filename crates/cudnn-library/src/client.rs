@@ -11,7 +11,7 @@ use vramfit_cudnn::convolution::{ConvolutionProblem, CudnnVersion, LiveAnswers, 
 use crate::cache::Cache;
 use crate::child::{Child, Deadlines};
 use crate::device::DeviceProperties;
-use crate::protocol::{Question, Reply, first_plan};
+use crate::protocol::{Question, Reply};
 
 /// How the child process is started. The library and the GPU's properties are added to its arguments; it calls [`crate::worker`].
 pub type WorkerCommand = Box<dyn Fn() -> Command + Send + Sync>;
@@ -123,7 +123,7 @@ impl Client {
 
 impl LiveAnswers for Client {
     fn plan(&self, problem: &ConvolutionProblem) -> Option<LivePlan> {
-        first_plan(&self.reply(Question::first(problem)?))
+        LivePlan::from_numbers(&self.reply(Question::first(problem)?))
     }
 
     fn workspaces(&self, problem: &ConvolutionProblem) -> Vec<u64> {

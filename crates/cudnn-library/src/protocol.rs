@@ -1,7 +1,7 @@
 //! What the program and its child process say to each other: one JSON object per line.
 
 use serde::{Deserialize, Serialize};
-use vramfit_cudnn::convolution::{ConvolutionPass, ConvolutionProblem, LiveEngine, LivePlan};
+use vramfit_cudnn::convolution::{ConvolutionPass, ConvolutionProblem};
 use vramfit_graph::dims::Dims;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::format::Format;
@@ -33,18 +33,8 @@ pub(crate) struct Question {
 }
 
 /// The answer to a question, empty where cuDNN has no plan. About all plans: bytes of the workspaces, each once, the largest first. About the
-/// first plan: bytes of its workspace; then, where engines that use cuBLASLt take part, its engine, and each knob with its value.
+/// first plan: what [`LivePlan::from_numbers`](vramfit_cudnn::convolution::LivePlan::from_numbers) reads.
 pub(crate) type Reply = Vec<u64>;
-
-/// The first plan that an answer tells.
-pub(crate) fn first_plan(reply: &[u64]) -> Option<LivePlan> {
-    let (&workspace, engine) = reply.split_first()?;
-    let engine = engine.split_first().map(|(&number, knobs)| LiveEngine {
-        number,
-        knobs: knobs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect(),
-    });
-    Some(LivePlan { workspace, engine })
-}
 
 const PASSES: [ConvolutionPass; 3] =
     [ConvolutionPass::Forward, ConvolutionPass::InputGradient, ConvolutionPass::WeightGradient];
@@ -123,18 +113,5 @@ impl Question {
             dilation: dims(&self.dilation),
             groups: self.groups,
         })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_plan_is_told_with_or_without_its_engine() {
-        assert_eq!(first_plan(&[]), None);
-        assert_eq!(first_plan(&[7]), Some(LivePlan { workspace: 7, engine: None }));
-        let engine = LiveEngine { number: 65, knobs: vec![(2, 4), (25, 0)] };
-        assert_eq!(first_plan(&[7, 65, 2, 4, 25, 0]), Some(LivePlan { workspace: 7, engine: Some(engine) }));
     }
 }

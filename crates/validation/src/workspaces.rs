@@ -9,8 +9,8 @@ use flate2::read::GzDecoder;
 use serde::{Deserialize, Serialize};
 use vramfit_cudnn::GpuIdentity;
 use vramfit_cudnn::convolution::{
-    ConvolutionPass, ConvolutionProblem, CudnnVersion, Evidence, LiveAnswers, LiveEngine, LivePlan, LiveReport,
-    WorkspaceRange, workspace,
+    ConvolutionPass, ConvolutionProblem, CudnnVersion, Evidence, LiveAnswers, LivePlan, LiveReport, WorkspaceRange,
+    workspace,
 };
 use vramfit_graph::dims::Dims;
 use vramfit_graph::dtype::Dtype;
@@ -142,12 +142,7 @@ fn compared(path: &Path) -> Result<Vec<Compared>, String> {
         rows.iter().flat_map(|row| {
             let passes = PASSES.into_iter().zip(row.1).zip(&row.2);
             passes.filter_map(move |(((pass, name), truth), reply)| {
-                let (workspace, engine) = reply.split_first()?;
-                let engine = engine.split_first().map(|(number, knobs)| LiveEngine {
-                    number: *number,
-                    knobs: knobs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect(),
-                });
-                let plan = LivePlan { workspace: *workspace, engine };
+                let plan = LivePlan::from_numbers(reply)?;
                 Some((row, row.0.problem(pass)?, name, truth, plan))
             })
         })

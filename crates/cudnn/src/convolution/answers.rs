@@ -65,8 +65,8 @@ struct Memory {
 }
 
 /// What cuDNN answers for a GPU of this compute capability that was only described to it: an installed library if there is one, else the
-/// shipped tables. For a pointwise layer the tables come first: they were made next to a GPU, and without one cuDNN leaves out the
-/// engines that use cuBLASLt.
+/// shipped tables. For a pointwise layer the tables come first: they were made next to a GPU, and have what
+/// cuBLASLt takes there.
 fn described(problem: &ConvolutionProblem, gpu: GpuIdentity, live: Option<&dyn LiveAnswers>) -> Option<WorkspaceRange> {
     let asked = || Some(WorkspaceRange::asked(&live?.plan(problem)?, problem, gpu));
     let tabulated = || {

@@ -39,6 +39,27 @@ pub struct LiveEngine {
     pub knobs: Vec<(u64, u64)>,
 }
 
+impl LivePlan {
+    /// The plan that a list of numbers tells: workspace; then, if the engine is known, its number, and each setting with its value.
+    pub fn from_numbers(numbers: &[u64]) -> Option<LivePlan> {
+        let (&workspace, engine) = numbers.split_first()?;
+        let engine = engine.split_first().map(|(&number, knobs)| LiveEngine {
+            number,
+            knobs: knobs.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect(),
+        });
+        Some(LivePlan { workspace, engine })
+    }
+
+    /// The list that [`LivePlan::from_numbers`] reads.
+    pub fn numbers(&self) -> Vec<u64> {
+        let engine = self.engine.iter();
+        let engine = engine.flat_map(|engine| {
+            std::iter::once(engine.number).chain(engine.knobs.iter().flat_map(|(knob, value)| [*knob, *value]))
+        });
+        std::iter::once(self.workspace).chain(engine).collect()
+    }
+}
+
 impl LiveEngine {
     /// The value of a setting.
     pub fn knob(&self, knob: u64) -> Option<u64> {
@@ -76,6 +97,16 @@ impl fmt::Display for CudnnVersion {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_plan_is_told_with_or_without_its_engine() {
+        assert_eq!(LivePlan::from_numbers(&[]), None);
+        assert_eq!(LivePlan::from_numbers(&[7]), Some(LivePlan { workspace: 7, engine: None }));
+        let engine = LiveEngine { number: 65, knobs: vec![(2, 4), (25, 0)] };
+        let (plan, numbers) = (LivePlan { workspace: 7, engine: Some(engine) }, [7, 65, 2, 4, 25, 0]);
+        assert_eq!(LivePlan::from_numbers(&numbers), Some(plan.clone()));
+        assert_eq!(plan.numbers(), numbers);
+    }
 
     #[test]
     fn versions_are_shown_as_releases_are_named() {

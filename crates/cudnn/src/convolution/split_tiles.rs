@@ -3,7 +3,7 @@
 //! Such a kernel computes its result tile by tile, with one worker for each cluster of multiprocessors. Tiles that are left when all workers have had
 //! equally many are split: several workers each sum a part of the tile's products, and their sums lie in the workspace. The number of workers
 //! depends on the GPU. A library that only has the GPU's description assumes one group of 18 multiprocessors, so its workspace is that of other parts. The
-//! rules were derived from 92,000 shapes and their plans on an H200, next to what the library answers without one (`docs/cudnn-workspaces.md`).
+//! rules were derived from plans on an H200, next to what the library answers without one (`docs/cudnn-workspaces.md`).
 
 use smallvec::SmallVec;
 use vramfit_graph::dtype::Dtype;
@@ -352,7 +352,7 @@ impl Split<'_> {
     fn rest(&self, library: u64, problem: &ConvolutionProblem) -> Option<u64> {
         let rest = |parts| library.checked_sub(self.bytes(parts)).filter(|rest| rest % ALIGNMENT == 0);
         let likely = || self.parts.iter().filter_map(|(parts, _)| rest(*parts));
-        // No other number of parts was seen to be taken, but what is left shows it.
+        // Other numbers of parts are rare. One that leaves exactly copies of tensors is taken.
         let possible = (2..=if self.work.kernel.may_split { self.most } else { 1 }).filter_map(rest);
         let are_copies = |rest: &u64| problem.has_copies_of(rest.cast_signed(), MOST_BESIDE_COPIES);
         likely().chain(possible).find(are_copies).or_else(|| likely().next())

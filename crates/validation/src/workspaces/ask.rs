@@ -48,7 +48,7 @@ pub fn ask(recorded: &Path, library: &str, out: &Path) -> Result<String, String>
         let plans = PASSES.map(|(pass, _)| layer.problem(pass).and_then(|problem| client.plan(&problem)));
         let firsts = [forward, input, weight].map(|plans| u64::try_from(*plans.first()?.first()?).ok());
         let [Some(forward), Some(input), Some(weight)] = firsts else { continue };
-        let replies = plans.map(|plan| plan.map(|plan| numbers(&plan)).unwrap_or_default());
+        let replies = plans.map(|plan| plan.as_ref().map(LivePlan::numbers).unwrap_or_default());
         let row = Row(layer, [forward, input, weight], replies);
         let text = serde_json::to_string(&row).map_err(|error| error.to_string())?;
         writeln!(file, "{text}").map_err(|error| error.to_string())?;
@@ -60,12 +60,4 @@ pub fn ask(recorded: &Path, library: &str, out: &Path) -> Result<String, String>
         Some(failure) => Err(failure),
         None => Ok(format!("{count} layers, {} questions, {} without a plan\n", report.asked, report.unanswered)),
     }
-}
-
-fn numbers(plan: &LivePlan) -> Vec<u64> {
-    let engine = plan.engine.iter();
-    let engine = engine.flat_map(|engine| {
-        std::iter::once(engine.number).chain(engine.knobs.iter().flat_map(|(knob, value)| [*knob, *value]))
-    });
-    std::iter::once(plan.workspace).chain(engine).collect()
 }
