@@ -153,7 +153,10 @@ def main() -> None:
     if given.table:
         print(table([json.loads(text) for text in given.table.read_text().splitlines()]), end="")
         return
-    os.environ.setdefault("VRAMFIT_CUDNN", "off")
+    import torch
+
+    # As vramfit.estimate does in Python: the cuDNN of the running torch is asked about layers that were not recorded.
+    os.environ.setdefault("VRAMFIT_CUDNN", str(Path(torch.__file__).parents[1]))
     first, step = map(int, given.part.split("/"))
     measured = [line for line in map(json.loads, given.measured.read_text().splitlines()) if "error" not in line][first::step]
     done = {json.loads(text)["name"] for text in given.out.read_text().splitlines()} if given.out.exists() else set()
