@@ -23,8 +23,9 @@ tensor_split.tensor_indices_or_sections trapezoid.dx trapezoid.x triplet_margin_
 vsplit.int vstack atleast_1d.Sequence atleast_2d.Sequence atleast_3d.Sequence linalg_norm linalg_norm.ord_str linalg_vecdot
 linalg_matrix_norm linalg_matrix_norm.str_ord _pad_circular adaptive_max_pool1d _convolution_mode where
 """.split())
-# Composites that are never opened, not even under autocast: CUDA runs them with a library or its own kernel.
-NEVER_OPENED = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu", "aten::_fused_rms_norm")
+# Composites that are never opened, not even under autocast: CUDA runs them with a library or its own kernel. Inside istft only the window
+# may be cast, and it refuses a window with values beside a spectrum without.
+NEVER_OPENED = ("aten::lstm", "aten::gru", "aten::rnn_tanh", "aten::rnn_relu", "aten::_fused_rms_norm", "aten::istft")
 # Operators that return a value to Python; on a GPU they wait for it.
 READERS: FrozenSet[str] = frozenset({
     "aten::item", "aten::_local_scalar_dense", "aten::is_nonzero", "aten::equal", "aten::allclose",

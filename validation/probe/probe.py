@@ -36,6 +36,7 @@ FAMILIES = (
     "corners",
     "uncommon",
     "rare",
+    "seldom",
 )
 DTYPES_ON_CPU = ("fp32",)
 

@@ -11,6 +11,7 @@
 //! [`OperatorId`]: vramfit_graph::model::OperatorId
 
 mod activation;
+mod aliases;
 mod attention;
 mod batch_norm;
 mod bitsandbytes;

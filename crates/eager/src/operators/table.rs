@@ -8,10 +8,10 @@ use vramfit_graph::model::{Operator as ModelOperator, OperatorId};
 use super::facts::{Facts, Operator};
 use super::unknown::{UNKNOWN, UNKNOWN_IN_PLACE};
 use super::{
-    activation, attention, batch_norm, bitsandbytes, complex_numbers, convolution, copy, counting, derivatives,
-    dropout, embedding, factory, foreach, group_norm, indexing, joining, linear_algebra, loss, normalization, padding,
-    pointwise, pooling, product, rearranging, recurrent, reduction, resize, sampling, script, softmax, sparse,
-    spectral, view, vision, weight_norm, windows,
+    activation, aliases, attention, batch_norm, bitsandbytes, complex_numbers, convolution, copy, counting,
+    derivatives, dropout, embedding, factory, foreach, group_norm, indexing, joining, linear_algebra, loss,
+    normalization, padding, pointwise, pooling, product, rearranging, recurrent, reduction, resize, sampling, script,
+    softmax, sparse, spectral, view, vision, weight_norm, windows,
 };
 
 /// What is not in the table comes first.
@@ -40,6 +40,7 @@ const FAMILIES: &[&[Operator]] = &[
     pointwise::unary_entries::OPERATORS,
     pointwise::arithmetic_entries::OPERATORS,
     pointwise::comparison_entries::OPERATORS,
+    pointwise::in_place_entries::OPERATORS,
     pooling::OPERATORS,
     product::OPERATORS,
     rearranging::OPERATORS,
@@ -94,7 +95,8 @@ static NUMBERS: LazyLock<HashMap<&'static str, OperatorId>> = LazyLock::new(|| {
 /// writes into its first argument: ATen's in-place operators end in an underscore.
 pub fn find(name: &str) -> OperatorId {
     let unknown = || OperatorId::new(u16::from(is_named_in_place(name)));
-    NUMBERS.get(name).copied().unwrap_or_else(unknown)
+    let known = |name: &str| NUMBERS.get(name).copied();
+    known(name).or_else(|| known(&aliases::target(name)?)).unwrap_or_else(unknown)
 }
 
 /// A row of a model's operators.

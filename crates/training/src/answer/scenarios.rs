@@ -8,7 +8,7 @@ use vramfit_eager::forward::UnknownModule;
 use vramfit_eager::machine::Machine;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::model::Assumed;
+use vramfit_graph::model::{Assumed, Mode, Origin};
 
 use super::cause::{Cause, Causes};
 use super::device::Device;
@@ -16,7 +16,7 @@ use super::runs::{AlternativeRuns, Runs};
 use super::{Answer, OpenQuestions};
 use crate::parallel;
 use crate::program::Program;
-use crate::record::record_on;
+use crate::record::{record_on, record_varied};
 use crate::report::{Failure, Run};
 use crate::run::unlikely_address_orders;
 use crate::script::{Loop, Parallel, not_simulated};
@@ -119,6 +119,11 @@ impl Scenarios {
         }
         for other in &bound.alternatives {
             programs.push(record_on(other, &Loop { scenario: bound_of(other), ..training.clone() }, machine)?);
+        }
+        if varies(bound, training) {
+            for start in 0..=bound.alternatives.len() {
+                programs.push(record_varied(bound, training, machine, start)?);
+            }
         }
         let by_values = by_file.iter().filter(|_| !bound.alternatives.is_empty());
         let alternatives = Causes::of(by_rules.into_iter().chain(by_values.cloned()));
@@ -262,6 +267,14 @@ impl Scenarios {
                 .map(|alternatives| AlternativeRuns { runs: alternative_runs, causes: alternatives.causes.clone() }),
         }
     }
+}
+
+/// Whether the passes of this loop may go different ways in one process.
+fn varies(bound: &Bound<'_>, training: &Loop) -> bool {
+    !bound.alternatives.is_empty()
+        && bound.model.origin != Origin::Script
+        && bound.variant.mode == Mode::Train
+        && training.parallel == Parallel::None
 }
 
 /// Which bound the requests of a step under another assumption belong to.

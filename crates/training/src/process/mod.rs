@@ -131,6 +131,7 @@ impl<'s> Process<'s> {
                 }
             }
             Action::MoveInputs { pass, micro_batches } => self.move_inputs(pass, micro_batches),
+            Action::ShareInputs { from, to } => self.share_inputs(from, to),
             Action::CreateOptimizer { optimizer } => {
                 let setup = &self.script.optimizers[optimizer];
                 let groups = self.groups_of(optimizer);

@@ -131,4 +131,12 @@ impl Process<'_> {
             move_inputs(bound, &mut self.context, tensors, inputs, micro_batches, cast_to);
         }
     }
+
+    pub(super) fn share_inputs(&mut self, from: usize, to: usize) {
+        let model = self.script.passes[from].bound.model;
+        for input in model.inputs.iter().chain(&model.targets) {
+            let at = input.tensor.0 as usize;
+            self.passes[to].tensors[at] = self.passes[from].tensors[at].clone();
+        }
+    }
 }

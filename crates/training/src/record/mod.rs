@@ -17,7 +17,7 @@ use vramfit_graph::model::Origin;
 use crate::process::{Process, shared};
 use crate::program::{Program, Repeat};
 use crate::report::Phase;
-use crate::script::{Action, Loop, Script, training_loop};
+use crate::script::{Action, Loop, Script, training_loop, varied_loop};
 use crate::shortcuts::Shortcuts;
 use derived_step::{FirstStep, StepParts};
 use micro_batches::run_step;
@@ -58,6 +58,19 @@ pub(crate) fn record_on(bound: &Bound<'_>, settings: &Loop, machine: Machine) ->
     let longer = Loop { steps: settings.steps + LATER_STEPS, ..settings.clone() };
     let continued = Some(Arc::new(record(bound, &longer, machine)?));
     Ok(Program { continued, ..program })
+}
+
+/// The requests of a loop whose micro-batches go the ways of a pass and of its alternatives in turn, from way `start` on.
+///
+/// # Errors
+/// The model has no module that is to be checkpointed.
+pub(crate) fn record_varied(
+    bound: &Bound<'_>,
+    settings: &Loop,
+    machine: Machine,
+    start: usize,
+) -> Result<Program, UnknownModule> {
+    record_script(&varied_loop(bound, settings, start), machine, Shortcuts::ALL)
 }
 
 /// The requests of a loop up to the end of its first forward pass.

@@ -48,6 +48,13 @@ pub enum Action {
         /// How many micro-batches are moved as one batch, of which the pass takes a slice.
         micro_batches: u32,
     },
+    /// Another pass of the same model takes the same inputs and targets.
+    ShareInputs {
+        /// The pass that has them.
+        from: usize,
+        /// The pass that takes them too.
+        to: usize,
+    },
     /// The constructor of an optimizer.
     CreateOptimizer {
         /// The optimizer.
@@ -163,6 +170,7 @@ impl fmt::Display for Action {
             Action::MoveInputs { pass, micro_batches } => {
                 write!(formatter, "move inputs of {micro_batches} micro-batches of pass {pass}")
             }
+            Action::ShareInputs { from, to } => write!(formatter, "share inputs of pass {from} with pass {to}"),
             Action::CreateOptimizer { optimizer } => write!(formatter, "create optimizer {optimizer}"),
             Action::HookOptimizer { optimizer } => write!(formatter, "hook optimizer {optimizer}"),
             Action::BeginStep => formatter.write_str("begin step"),

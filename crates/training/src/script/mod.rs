@@ -8,6 +8,7 @@ mod optimizers;
 mod ranks;
 mod settings;
 mod training_loop;
+mod varied_loop;
 
 pub use action::{Action, Name};
 pub use optimizers::is_hidden;
@@ -17,6 +18,7 @@ pub use ranks::{
 };
 pub use settings::{AddedLoss, LayoutError, Loop, StatePlace, ZeroGrad};
 pub use training_loop::training_loop;
+pub(crate) use varied_loop::varied_loop;
 
 use std::sync::Arc;
 

@@ -38,6 +38,7 @@ macro_rules! in_place {
 // After the macros that the entries use.
 pub(super) mod arithmetic_entries;
 pub(super) mod comparison_entries;
+pub(super) mod in_place_entries;
 pub(super) mod unary_entries;
 
 /// What the family's operators have in common.
