@@ -55,20 +55,19 @@ pub fn check_among(document: &Document, selection: &Selection, around: Option<(&
     if is_off(document) {
         return Checked::default();
     }
-    let mut findings = Vec::new();
-    let mut find = |facts: &FileFacts<'_>, is_wanted: &dyn Fn(&Finding) -> bool| {
+    let find = |facts: &FileFacts<'_>| {
         let mut found = Vec::new();
         for rule in RULES.iter().filter(|rule| selection.has(rule.code)) {
             (rule.check)(facts, &mut found);
         }
-        findings.extend(found.into_iter().filter(is_wanted));
+        found
     };
     let own_end = document.text.text_len();
     let facts = analyse(&module.body, &document.text, own_end);
     if !facts.index.has_torch {
         return Checked::default();
     }
-    find(&facts, &|_| true);
+    let mut findings = find(&facts);
     let linked = around.filter(|_| may_gain(&facts) && !document.is_notebook());
     let linked = linked.map_or(String::new(), |(project, path)| {
         project.linked(path, &module.body, &document.text, facts.unknown_methods.iter().copied())
@@ -85,7 +84,9 @@ pub fn check_among(document: &Document, selection: &Selection, around: Option<(&
                 let mut ranges = edits.map(|edit| edit.range).chain([finding.range]);
                 ranges.all(|range| range.end() <= own_end) && FOLLOWED.contains(&finding.code)
             };
-            find(&analyse(&module.body, &text, own_end), &is_own);
+            // What other files say adds findings, and takes some away.
+            findings.retain(|finding| !FOLLOWED.contains(&finding.code));
+            findings.extend(find(&analyse(&module.body, &text, own_end)).into_iter().filter(is_own));
         }
     }
     if findings.is_empty() {

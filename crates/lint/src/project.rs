@@ -202,8 +202,27 @@ impl Project {
 
     fn names(&self, path: &Path, body: &[Stmt], text: &str) -> Names {
         let mut names = Names::default();
+        self.add_names(path, body, text, &mut names);
+        names
+    }
+
+    fn add_names(&self, path: &Path, body: &[Stmt], text: &str, names: &mut Names) {
         for statement in body {
             match statement {
+                // `try: from .net import Net` with another way to import the same behind it.
+                Stmt::Try(attempt) => {
+                    self.add_names(path, &attempt.body, text, names);
+                    let mut others = Names::default();
+                    for handler in &attempt.handlers {
+                        let ruff_python_ast::ExceptHandler::ExceptHandler(handler) = handler;
+                        self.add_names(path, &handler.body, text, &mut others);
+                    }
+                    for (name, file) in others.imported {
+                        if !names.libraries.contains_key(&name) {
+                            names.imported.entry(name).or_insert(file);
+                        }
+                    }
+                }
                 Stmt::Import(import) => names.import(import, text),
                 Stmt::ImportFrom(import) => {
                     let file = self.imported_file(path, import);
@@ -212,7 +231,6 @@ impl Project {
                 statement => names.defined.extend(defined(statement).map(str::to_owned)),
             }
         }
-        names
     }
 
     /// The file of the run that `from a.b import c` reads: below the importing file's folder, or below a folder around it.

@@ -195,3 +195,37 @@ fn unit_tests_in_a_folder_are_left_out_unless_asked_for_or_named() {
     assert_eq!(count(folder.path(), true), 1);
     assert_eq!(count(&path, false), 1);
 }
+
+#[test]
+fn what_another_file_shows_takes_findings_away() {
+    let main = "from engine import Salience
+import torch
+def run(net, loader):
+    measure = Salience(net).cuda()
+    measure.eval()
+    for x, _ in loader:
+        print(measure(x.cuda()).max().item())
+";
+    let plain = "import torch
+class Salience(torch.nn.Module):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+    def forward(self, x):
+        return self.net(x)
+";
+    let slopes = plain.replace("return self.net(x)", "return torch.autograd.grad(self.net(x).sum(), x)[0]");
+    assert_eq!(found(&[("engine.py", plain), ("main.py", main)]), ["main.py:7 VF003"]);
+    assert_eq!(found(&[("engine.py", &slopes), ("main.py", main)]), [""; 0]);
+    // Alone, the file says no more than that it evaluates something.
+    assert_eq!(found(&[("main.py", main)]), ["main.py:7 VF003"]);
+}
+
+#[test]
+fn imports_within_try_are_followed() {
+    let tried = LOOP.replace(
+        "from engine import step",
+        "try:\n    from .engine import step\nexcept ImportError:\n    from engine import step",
+    );
+    assert_eq!(found(&[("engine.py", STEP), ("main.py", &tried)]), ["main.py:9 VF001"]);
+}

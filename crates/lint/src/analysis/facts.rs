@@ -181,6 +181,8 @@ pub struct FileFacts<'a> {
     /// Offsets of calls whose results become NumPy arrays as they are, which fails for a tensor with a graph: callers switch
     /// gradients off.
     pub without_graph: HashSet<u32>,
+    /// Offsets of calls whose results become NumPy arrays without being brought to main memory: they are on the CPU, or this fails.
+    pub on_cpu: HashSet<u32>,
     /// Offsets of calls whose results are taken out of their graph: detached, or turned into numbers.
     pub dropped: HashSet<u32>,
     /// Networks that the file makes, by access path.

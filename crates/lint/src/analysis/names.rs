@@ -190,6 +190,31 @@ pub fn is_model(name: &str) -> bool {
         || lower.ends_with("net")
 }
 
+/// Whether a callable of this name does something with what it is named after: `test_policy(policy)`.
+pub fn is_action(name: &str) -> bool {
+    let words = words(last(name));
+    words.len() > 1
+        && matches!(
+            words[0].as_str(),
+            "test"
+                | "eval"
+                | "evaluate"
+                | "validate"
+                | "train"
+                | "run"
+                | "build"
+                | "make"
+                | "create"
+                | "get"
+                | "load"
+                | "save"
+                | "update"
+                | "init"
+                | "reset"
+                | "compute"
+        )
+}
+
 /// Whether a variable of this name holds an optimizer.
 pub fn is_optimizer(name: &str) -> bool {
     let name = last(name);

@@ -128,11 +128,13 @@ fn look<'a>(facts: &FileFacts<'a>, events: &[Event<'a>], event: &Event<'a>, repo
     let what = classify(facts, &tensor, *how, has_forward || trains.is_some() || is_computed)?;
     let has_graph = matches!(what, What::Loss | What::Graph);
     // A sequence that grows by what the network says next is the network's own input.
-    let is_input = *how == Keeping::Concatenate
-        && events.iter().any(|other| match &other.kind {
-            EventKind::Forward { arguments: Some(given), .. } => given.keeps.contains(&at),
-            _ => false,
-        });
+    let is_input = events.iter().any(|other| match &other.kind {
+        EventKind::Forward { arguments: Some(given), .. } => {
+            given.keeps.contains(&at)
+                && (*how == Keeping::Concatenate || !tensor.is_data && !facts.is_in(other.scope, number))
+        }
+        _ => false,
+    });
     if is_input && !has_graph {
         return None;
     }

@@ -1,5 +1,6 @@
 //! The rules, one file each. A new rule is its file, its page in `docs/lint/`, and its two lines here.
 
+mod evaluated;
 mod freed_before_move;
 mod group;
 mod kept;

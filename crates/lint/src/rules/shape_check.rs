@@ -15,10 +15,15 @@ pub fn is_shape_check(facts: &FileFacts<'_>, event: &Event<'_>) -> bool {
     if !is_made_up || facts.loops_around(event.scope).next().is_some() {
         return false;
     }
-    let body = facts.function(event.scope).map_or(facts.body, |function| facts.index.functions[function].body);
+    let function = facts.function(event.scope);
+    let body = function.map_or(facts.body, |function| facts.index.functions[function].body);
+    // At module level, functions have variables of their own.
+    let own = body
+        .iter()
+        .filter(|statement| function.is_some() || !matches!(statement, Stmt::FunctionDef(_) | Stmt::ClassDef(_)));
     let mut results: Vec<String> = Vec::new();
     let mut is_looked_at = true;
-    walk_statements(body, &mut |statement| {
+    let mut look = |statement: &Stmt| {
         if statement.range() == event.statement {
             match statement {
                 Stmt::Assign(assign) => results.extend(assign.targets.iter().flat_map(variables)),
@@ -35,7 +40,10 @@ pub fn is_shape_check(facts: &FileFacts<'_>, event: &Event<'_>) -> bool {
                 _ => is_looked_at &= is_statement_of_check(statement),
             }
         }
-    });
+    };
+    for statement in own {
+        walk_statements(std::slice::from_ref(statement), &mut look);
+    }
     is_looked_at
 }
 

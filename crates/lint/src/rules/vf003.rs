@@ -2,6 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use super::evaluated::{gets_test_data, stays_on_cpu, wants_inputs_here};
 use super::rule::Rule;
 use super::shape_check::is_shape_check;
 use super::teacher;
@@ -103,7 +104,9 @@ fn check_root(facts: &FileFacts<'_>, events: &[Event<'_>], findings: &mut Vec<Fi
                             && mode.is_some()
                             && !wants_inputs_here(facts, events, event)
                         || mode.is_some_and(|start| is_interlude(facts, events, event, start)));
-                let is_evaluation = is_evaluation && !stays_on_cpu(facts, module);
+                let is_evaluation = is_evaluation
+                    && !facts.on_cpu.contains(&event.range.start().to_u32())
+                    && !stays_on_cpu(facts, module);
                 // One finding for each evaluation within a step, however many there are.
                 let place = if is_evaluation
                     && !matches!(evaluation, Evaluation::Function(_))
@@ -144,19 +147,6 @@ fn is_wasted(facts: &FileFacts<'_>, event: &Event<'_>) -> bool {
         && !facts.escaped.contains(&at)
         && !is_left_to_callers(facts, event.scope, false)
         && !is_unit_test(facts, event.scope)
-}
-
-/// Whether the function itself asks for gradients of inputs; what it calls may switch parameters on and off.
-fn wants_inputs_here(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>) -> bool {
-    let own = facts.function_scope(event.scope);
-    let here = events.iter().filter(|other| facts.function_scope(other.scope) == own);
-    here.into_iter().any(|other| matches!(other.kind, EventKind::RequiresGrad | EventKind::Grad { .. }))
-}
-
-/// Whether the file makes the network and names no device or framework that could move it: then it stays on the CPU.
-fn stays_on_cpu(facts: &FileFacts<'_>, module: &str) -> bool {
-    let movers = [".to(", "cuda", "device", "gpu", "Accelerator", "Trainer", "Fabric", "lightning", "deepspeed"];
-    facts.built.contains(module) && !movers.iter().any(|mover| facts.source.contains(mover))
 }
 
 fn is_constructor(facts: &FileFacts<'_>, scope: ScopeId) -> bool {
@@ -254,6 +244,13 @@ fn evaluates(
                 let repeats = facts.loops_around(event.scope).next().is_some();
                 // A result that nobody takes is kept in the network.
                 let is_taken = event.statement != event.range;
+                if is_taken
+                    && gets_test_data(facts, event)
+                    && is_in_training(facts, events, event)
+                    && !wants_inputs_here(facts, events, event)
+                {
+                    return true;
+                }
                 return is_named
                     && is_taken
                     && repeats

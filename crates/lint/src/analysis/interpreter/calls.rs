@@ -52,7 +52,7 @@ impl<'a> Interpreter<'a> {
                 let whole = names::access_path(&call.func)
                     .and_then(|path| self.lookup(&path).map(|binding| binding.value.clone()));
                 match whole {
-                    Some(value) => value,
+                    Some(value) => self.as_part(value, &method.value),
                     None => {
                         // `net = Net(3).cuda()`: what is assigned is the network that the inner call makes.
                         if is_fluent(method.attr.as_str()) && method.value.is_call_expr() {
@@ -97,6 +97,7 @@ impl<'a> Interpreter<'a> {
                 }
                 ClassKind::Module | ClassKind::Lightning => {
                     let value = self.forward(&name, call, &arguments);
+                    self.note_gradients_inside(class, call);
                     self.parts_of_forward(class, call, &arguments, value)
                 }
                 _ => match self.facts.index.method(class, "__call__") {

@@ -123,6 +123,7 @@ pub fn analyse<'a>(body: &'a [Stmt], source: &'a str, own_end: TextSize) -> File
             consumed: Vec::new(),
             escaped: HashSet::default(),
             without_graph: HashSet::default(),
+            on_cpu: HashSet::default(),
             dropped: HashSet::default(),
             built: HashSet::default(),
             unknown_methods: BTreeSet::new(),

@@ -2,16 +2,16 @@
 
 use std::rc::Rc;
 
-use ruff_python_ast::ExprCall;
+use ruff_python_ast::{Expr, ExprCall};
 use ruff_text_size::Ranged;
 
 use super::Interpreter;
 use super::calls::Arguments;
 use crate::analysis::device::Device;
 use crate::analysis::facts::EventKind;
-use crate::analysis::index::ClassId;
+use crate::analysis::index::{ClassId, ClassKind};
 use crate::analysis::names;
-use crate::analysis::value::{Certainty, Value, merge};
+use crate::analysis::value::{Certainty, Provenance, Value, merge};
 
 impl<'a> Interpreter<'a> {
     /// A network or loss function in an attribute that the file calls and never assigns: of an object of the file, of something
@@ -21,9 +21,14 @@ impl<'a> Interpreter<'a> {
         // A noun by itself; `get_model(…)` is a method.
         let is_noun = || !call.arguments.is_empty() && names::words(name).len() == 1 && names::is_model(name);
         match owner {
-            Value::Instance(class, _) => {
+            Value::Instance(class, whole) => {
                 if self.facts.index.method(*class, name).is_some() {
                     return None;
+                }
+                // A part that the class of the network makes is in the mode of the whole.
+                if &**whole != "self" && self.is_part_of(*class, name) {
+                    let is_apart = self.frozen.contains(&path) || self.modes.contains_key(&path);
+                    return Some(Value::Module(if is_apart { path.into() } else { whole.clone() }));
                 }
                 let guess = self.guess(&path);
                 matches!(guess, Value::Module(_) | Value::Criterion).then_some(guess)
@@ -35,6 +40,27 @@ impl<'a> Interpreter<'a> {
                 Value::Module(if is_apart { path.into() } else { whole.clone() })
             }),
             _ => None,
+        }
+    }
+
+    /// A network that is an attribute of another object than `self`: it is in the mode of the whole, unless it is switched by itself.
+    pub(super) fn as_part(&self, value: Value, owner: &Expr) -> Value {
+        let (Value::Instance(_, own) | Value::Module(own)) = &value else { return value };
+        let whole = names::access_path(owner).and_then(|path| self.lookup(&path).map(|binding| binding.value.clone()));
+        match (whole, &value) {
+            (Some(Value::Instance(class, whole)), _)
+                if own.starts_with("self.")
+                    && &*whole != "self"
+                    && matches!(self.facts.index.classes[class].kind, ClassKind::Module | ClassKind::Lightning)
+                    && !self.frozen.contains(&**own)
+                    && !self.modes.contains_key(&**own) =>
+            {
+                match &value {
+                    Value::Instance(class, _) => Value::Instance(*class, whole),
+                    _ => Value::Module(whole),
+                }
+            }
+            _ => value,
         }
     }
 
@@ -72,6 +98,15 @@ impl<'a> Interpreter<'a> {
             tensor.device = Device::Gpu;
         }
         Value::Structure(tensor)
+    }
+
+    /// A forward pass that differentiates inside wants its own graph.
+    pub(super) fn note_gradients_inside(&mut self, class: ClassId, call: &'a ExprCall) {
+        let Some(forward) = self.facts.index.method(class, "forward") else { return };
+        if self.differentiates(class, forward, 3) {
+            let own = Provenance { forwards: vec![call.range().start().to_u32()], keeps: Vec::new() };
+            self.record(EventKind::Grad { inputs: Some(Rc::new(own)), retain: false, create: false }, call.range());
+        }
     }
 
     /// What a model of the file returns: of several results, some may be plain numbers.

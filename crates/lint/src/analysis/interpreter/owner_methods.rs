@@ -30,6 +30,19 @@ impl<'a> Interpreter<'a> {
         {
             self.facts.without_graph.extend(provenance.forwards.iter());
         }
+        if name == "numpy" && tensor.device != Device::Cpu {
+            // `out.detach().numpy()` and `out.data.numpy()` leave `out` where it is.
+            let whole = match owner {
+                Expr::Call(call) if call.arguments.is_empty() => match &*call.func {
+                    Expr::Attribute(method) if method.attr.as_str() == "detach" => Some(&*method.value),
+                    _ => None,
+                },
+                Expr::Attribute(attribute) if attribute.attr.as_str() == "data" => Some(&*attribute.value),
+                _ => None,
+            };
+            let made_by = whole.and_then(|whole| self.quietly(|this| this.eval(whole)).provenance());
+            self.facts.on_cpu.extend(made_by.iter().flat_map(|provenance| provenance.forwards.iter()));
+        }
         if matches!(name, "item" | "tolist" | "detach" | "detach_") {
             self.drop_graph(tensor);
         }

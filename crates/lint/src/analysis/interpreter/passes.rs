@@ -79,6 +79,26 @@ impl<'a> Interpreter<'a> {
         })
     }
 
+    /// Whether a network's class makes a network of its own and keeps it in this attribute.
+    pub(super) fn is_part_of(&self, class: ClassId, name: &str) -> bool {
+        let declared = &self.facts.index.classes[class];
+        matches!(declared.kind, ClassKind::Module | ClassKind::Lightning)
+            && self.is_built_part(&self.facts.source[declared.range], name)
+    }
+
+    /// Whether a method of a network differentiates what it computes, by itself or by what it calls on itself: with gradients off it fails.
+    pub(super) fn differentiates(&self, class: ClassId, method: FunctionId, depth: usize) -> bool {
+        let declared = &self.facts.index.functions[method];
+        let text = &self.facts.source[declared.range];
+        if text.contains("autograd.grad(") || text.contains(".backward(") {
+            return true;
+        }
+        let mut calls = OwnCalls(Vec::new());
+        calls.visit_body(declared.body);
+        let inner = calls.0.into_iter().filter_map(|name| self.facts.index.method(class, name));
+        depth > 0 && inner.into_iter().any(|inner| inner != method && self.differentiates(class, inner, depth - 1))
+    }
+
     /// Whether the class assigns a network of its own to an attribute.
     fn is_built_part(&self, class: &str, name: &str) -> bool {
         let assigned = class.split_once(&format!("self.{name} = ")).map(|(_, rest)| rest);

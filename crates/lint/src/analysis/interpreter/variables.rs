@@ -105,7 +105,10 @@ impl Interpreter<'_> {
         }
         let acts_as_model =
             ["parameters", "state_dict", "named_parameters"].into_iter().any(has) || (has("train") && has("eval"));
-        if acts_as_model && !lower.contains("trainer") || names::is_model(path) || index.usage.is_network(path) {
+        if acts_as_model && !lower.contains("trainer")
+            || names::is_model(path) && !names::is_action(path)
+            || index.usage.is_network(path)
+        {
             return Value::Module(path.into());
         }
         Value::UNKNOWN
