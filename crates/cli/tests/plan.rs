@@ -401,3 +401,51 @@ fn times_on_a_gpu_that_was_not_timed_are_called_rough() {
     };
     assert!(is_said("RTX 3060") && !is_said("H200"));
 }
+
+#[test]
+fn the_help_names_every_setting_that_can_be_kept() {
+    let refused = refusal(&["plan", "resnet18", "--vram", "2GiB", "--keep", "nothing"]);
+    let (_, names) = refused.lines().next().unwrap().split_once("one or more of ").unwrap();
+    let (_, help, _) = vramfit(&["plan", "--help"]);
+    let (_, kept) = help.split_once("--keep <SETTINGS>").unwrap();
+    let (described, _) = kept.split_once("--all").unwrap();
+    let described: Vec<&str> = described.split([',', ' ', '\n', '.', ':']).collect();
+    for name in names.split(", ") {
+        assert!(described.contains(&name), "{name} is not in the help: {described:?}");
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_batch_that_no_gpu_holds_is_planned_in_little_memory() {
+    // Micro-batches that were written out, and numbers up to the batch that were tried as its divisors, would take gigabytes and hours.
+    let program = assert_cmd::cargo::cargo_bin("vramfit");
+    let command = format!(
+        "ulimit -v 2000000; exec '{}' plan bert-base --gpu 'RTX 3060' --batch 100000000000 --json",
+        program.display()
+    );
+    let output = std::process::Command::new("sh").args(["-c", &command]).env("VRAMFIT_CUDNN", "off").output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    let answer: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let plans = answer["plans"].as_array().unwrap();
+    assert!(!plans.is_empty());
+    // `estimate` takes the settings of every plan.
+    assert!(plans.iter().all(|plan| plan["settings"]["accumulate"].as_u64().unwrap() <= 10_000));
+}
+
+#[test]
+fn a_model_whose_weights_were_built_in_half_precision_is_not_cast_to_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("config.json");
+    let config = r#"{"architectures": ["Qwen2ForCausalLM"], "model_type": "qwen2", "hidden_size": 256, "intermediate_size": 1024,
+        "num_hidden_layers": 4, "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 8000, "max_position_embeddings": 512,
+        "tie_word_embeddings": true, "hidden_act": "silu", "torch_dtype": "bfloat16"}"#;
+    fs::write(&path, config).unwrap();
+    let (_, answer) = json(&["plan", path.to_str().unwrap(), "--vram", "220MiB", "--batch", "8", "--seq", "128"]);
+    let plans = answer["plans"].as_array().unwrap();
+    assert!(!plans.is_empty());
+    for plan in plans {
+        assert_ne!(plan["group"], "smaller-dtype");
+        assert!(plan["changes"].as_array().unwrap().iter().all(|change| change["trick"] != "smaller dtype"), "{plan}");
+    }
+}

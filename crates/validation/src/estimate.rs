@@ -154,7 +154,8 @@ impl Row {
             phases: (same, case.phases.len()),
             device_error: case.device_used().map(|used| {
                 let streams = if run.libraries.has_streams { STREAMS } else { 0 };
-                let predicted = run.peak_reserved + context.bytes(run.libraries.blas, run.libraries.dnn) + streams;
+                let predicted =
+                    run.peak_reserved + context.bytes(run.libraries.blas_handles(), run.libraries.dnn) + streams;
                 (predicted as f64 - used as f64) / f64::from(1 << 20)
             }),
         }

@@ -10,6 +10,7 @@ use vramfit_engine::known_gpus::KnownGpus;
 use vramfit_engine::plan::{Searched, cluster, largest_batch, need_capacity, on_bench, refuse_unplanned, searched};
 use vramfit_engine::recording;
 use vramfit_graph::model::Model;
+use vramfit_plan::max_batch::LIMIT;
 use vramfit_plan::{Cluster, Control, Setup, Workbench};
 use vramfit_report::cudnn::cudnn_notes;
 use vramfit_report::plan::{MaxBatchReport, PlanReport, page};
@@ -75,7 +76,8 @@ pub fn run_max_batch(given: &MaxBatchArguments, output: &Output) -> Result<ExitS
             eprintln!("note: {note}");
         }
         if !found.is_final {
-            eprintln!("stopped early: every batch up to {} fits; larger ones were not tried", found.batch);
+            let how = if found.batch < LIMIT { "stopped early" } else { "the largest that is tried" };
+            eprintln!("{how}: every batch up to {} fits; larger ones were not tried", found.batch);
         }
         Ok(if found.batch > 0 { ExitStatus::Good } else { ExitStatus::Bad })
     })

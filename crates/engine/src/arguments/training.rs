@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use vramfit_catalogue::TorchRelease;
+use vramfit_training::script::MOST_MICRO_BATCHES;
 
 use super::ranks::{ClusterFlags, RankFlags};
 use super::values::{
@@ -150,7 +151,7 @@ pub struct RunSettings {
     #[arg(long, help_heading = TRAINING)]
     pub ema: bool,
     /// Micro-batches per step, each of the size --batch.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=10_000), help_heading = TRAINING)]
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(MOST_MICRO_BATCHES)), help_heading = TRAINING)]
     pub accumulate: u32,
     /// Where zero_grad is called.
     #[arg(long, value_enum, value_name = "WHERE", default_value_t = ZeroGradPosition::BeforeForward, help_heading = TRAINING)]
@@ -222,9 +223,9 @@ pub struct PlanArguments {
     /// The GPUs to spread it over.
     #[command(flatten)]
     pub cluster: ClusterFlags,
-    /// Settings that must not change, separated by commas: zero-grad, outputs, in-place, adapters, optimizer,
-    /// optimizer-impl, optimizer-state, step-in-backward, parallel, alloc-conf, checkpoint, checkpoint-save, chunked-loss, offload-activations,
-    /// accumulate, amp, dtype, batch, seq.
+    /// Settings that must not change, separated by commas: zero-grad, outputs, in-place, fused-attention, adapters,
+    /// optimizer, optimizer-impl, optimizer-state, step-in-backward, parallel, channels-last, alloc-conf, checkpoint,
+    /// checkpoint-save, chunked-loss, offload-activations, accumulate, amp, dtype, batch, seq.
     #[arg(long, value_name = "SETTINGS", default_value = "", hide_default_value = true, value_parser = parse_keep)]
     pub keep: Kept,
     /// Print every plan, the code of the first and every trick, not only the recommended plan.

@@ -1,5 +1,7 @@
 //! Gradient accumulation: micro-batches with the same effective batch.
 
+use vramfit_training::script::MOST_MICRO_BATCHES;
+
 use super::role::Role;
 use super::trick::Trick;
 use crate::batch_split::{SplitCause, split_cause};
@@ -51,15 +53,14 @@ impl Trick for Accumulation {
         if start.training.steps_in_backward {
             return Err("weights are updated in each backward pass".to_owned());
         }
-        // Only divisors of the batch keep the effective batch.
-        let setups: Vec<Setup> = (1..batch)
-            .rev()
-            .filter(|micro| batch % micro == 0)
+        // Only divisors of the batch keep the effective batch, and only so many micro-batches can be asked for.
+        let setups: Vec<Setup> = divisors_below(batch)
+            .into_iter()
             .filter_map(|micro| {
                 let mut setup = bench.with_batch(start, micro)?;
-                setup.training.accumulate =
-                    start.training.accumulate.checked_mul(u32::try_from(batch / micro).ok()?)?;
-                Some(setup)
+                let accumulate = start.training.accumulate.checked_mul(u32::try_from(batch / micro).ok()?)?;
+                setup.training.accumulate = accumulate;
+                (accumulate <= MOST_MICRO_BATCHES).then_some(setup)
             })
             .collect();
         if setups.is_empty() { Err("the model was not captured for smaller batches".to_owned()) } else { Ok(setups) }
@@ -93,5 +94,30 @@ impl Trick for Accumulation {
 
     fn fill(&self, _bench: &Workbench<'_>, setup: &Setup, parts: &mut Parts) {
         parts.adds_losses = setup.training.adds_losses;
+    }
+}
+
+/// The divisors of a number except itself, the largest first.
+fn divisors_below(number: i64) -> Vec<i64> {
+    let small: Vec<i64> = (1..=number.isqrt()).filter(|divisor| number % divisor == 0).collect();
+    let large = small.iter().map(|divisor| number / divisor).filter(|&divisor| divisor < number);
+    let mut all: Vec<i64> = large.chain(small.iter().rev().copied()).collect();
+    all.dedup();
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::divisors_below;
+
+    #[test]
+    fn divisors_are_found_from_the_largest_also_of_huge_numbers() {
+        assert_eq!(divisors_below(36), [18, 12, 9, 6, 4, 3, 2, 1]);
+        assert_eq!(divisors_below(7), [1]);
+        assert_eq!(divisors_below(2), [1]);
+        for number in 2..500 {
+            assert_eq!(divisors_below(number), (1..number).rev().filter(|part| number % part == 0).collect::<Vec<_>>());
+        }
+        assert_eq!(divisors_below(1 << 40).len(), 40);
     }
 }

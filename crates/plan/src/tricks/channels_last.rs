@@ -52,6 +52,13 @@ impl Trick for ChannelsLast {
         format!("channels {place}")
     }
 
+    fn warning(&self, _bench: &Workbench<'_>, setup: &Setup) -> Option<String> {
+        let converts = setup.training.has_channels_last && setup.training.has_fresh_inputs;
+        converts.then(|| {
+            "the time does not count giving the images channels last on the CPU: let the workers of the loader do it".to_owned()
+        })
+    }
+
     fn write(&self, _bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
         if setup.training.has_channels_last {
             code.model_calls += ".to(memory_format=torch.channels_last)";

@@ -44,7 +44,16 @@ impl Trick for SmallerDtype {
         }
         let given = select_variant(bench.model, start.variant).map_err(|error| error.to_string())?;
         let is_small = |dtype: Dtype| matches!(dtype, Dtype::Bfloat16 | Dtype::Float16);
-        if matches!(bench.model.variants[given].precision, Precision::Cast(dtype) if is_small(dtype)) {
+        let is_in_half = match bench.model.variants[given].precision {
+            Precision::Cast(dtype) => is_small(dtype),
+            // Buffers may be in single precision, as rotary embeddings keep theirs: they are not what takes memory.
+            Precision::AsBuilt => {
+                let trained = || bench.model.parameters.iter().filter(|weight| weight.dtype.is_differentiable());
+                trained().next().is_some() && trained().all(|weight| is_small(weight.dtype))
+            }
+            Precision::Autocast(_) => false,
+        };
+        if is_in_half {
             return Err("the model is in half precision already".to_owned());
         }
         half_precision::setups(bench, start, |setup, dtype| setup.variant.dtype = Some(dtype))

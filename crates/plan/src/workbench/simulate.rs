@@ -6,7 +6,7 @@ use vramfit_allocator::{Settings, SimulatedDriver};
 use vramfit_eager::machine::Machine;
 use vramfit_training::answer::{Answer, Scenarios};
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
-use vramfit_training::{Loop, Program, Run, record, record_forward};
+use vramfit_training::{Program, Run, record, record_forward};
 
 use super::{Peaks, Workbench};
 use crate::alloc_conf::AllocConf;
@@ -20,12 +20,6 @@ const PROBE_MICRO_BATCHES: u32 = 2;
 const REPORT_MICRO_BATCHES: u32 = 8;
 /// Micro-batches simulated to accept a final plan. The cache reaches its steady state long before.
 const FINAL_MICRO_BATCHES: u32 = 64;
-
-/// The loop with at most this many micro-batches.
-fn shortened(training: &Loop, micro_batches: u32) -> Loop {
-    let accumulate = training.accumulate.min(micro_batches);
-    Loop { accumulate, skipped_micro_batches: training.accumulate - accumulate, ..training.clone() }
-}
 
 impl Workbench<'_> {
     /// The properties of the GPU that a step's requests depend on.
@@ -99,7 +93,7 @@ impl Workbench<'_> {
     }
 
     fn program(&self, setup: &Setup, micro_batches: u32) -> Result<Program, SetupError> {
-        Ok(record(&*self.try_bind(setup)?, &shortened(&setup.training, micro_batches), self.machine())?)
+        Ok(record(&*self.try_bind(setup)?, &setup.training.shortened(micro_batches), self.machine())?)
     }
 
     fn forward(&self, setup: &Setup) -> Option<Program> {
@@ -113,7 +107,7 @@ impl Workbench<'_> {
     /// The expected run if the setup fits in every scenario and order of addresses.
     pub fn fitting_run(&self, setup: &Setup, control: &Control) -> Option<Run> {
         let with = |micro_batches: u32| Setup {
-            training: shortened(&setup.training, micro_batches),
+            training: setup.training.shortened(micro_batches),
             alloc_conf: AllocConf::default(),
             ..setup.clone()
         };

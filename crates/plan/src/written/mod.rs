@@ -229,7 +229,7 @@ impl Skeleton<'_, '_> {
             names = ("on_gpu", "targets_on_gpu");
             if training.has_channels_last {
                 lines.line(1, "for name, tensor in inputs.items():");
-                lines.line(2, "if tensor.dim() == 4:  # on the CPU");
+                lines.line(2, "if tensor.dim() == 4:  # on the CPU; better in the loader's workers");
                 lines.line(3, "inputs[name] = tensor.to(memory_format=torch.channels_last)");
             }
             lines.line(1, "on_gpu = {name: tensor.to(device) for name, tensor in inputs.items()}");

@@ -60,7 +60,7 @@ impl Device<'_> {
 
     /// What the process takes beside what PyTorch reserves. NCCL's memory is in the upper bound only.
     pub fn context_bytes(&self, libraries: Libraries) -> ContextBytes {
-        let ContextBytes { low, expected, high } = self.gpu.context_bytes(libraries.blas, libraries.dnn);
+        let ContextBytes { low, expected, high } = self.gpu.context_bytes(libraries.blas_handles(), libraries.dnn);
         let streams = if libraries.has_streams { STREAMS } else { 0 };
         // The streams were measured on an H200: elsewhere they may take nothing, or twice as much.
         let (least, most) = if self.gpu.is_measured() { (streams, streams) } else { (0, 2 * streams) };

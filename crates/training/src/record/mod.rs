@@ -26,6 +26,9 @@ use state::State;
 /// A training goes on after the steps that are reported. So many more are followed at most.
 pub(crate) const LATER_STEPS: u32 = 20;
 
+/// Micro-batches in the script of a loop whose first pass alone is run: one more says that the batch is split.
+const FIRST: u32 = 2;
+
 /// The requests of a loop over one captured pass.
 ///
 /// # Errors
@@ -39,7 +42,7 @@ pub fn record(bound: &Bound<'_>, settings: &Loop, machine: Machine) -> Result<Pr
 /// # Errors
 /// What it does not have.
 pub fn check(bound: &Bound<'_>, settings: &Loop) -> Result<(), UnknownModule> {
-    let script = training_loop(bound, settings);
+    let script = training_loop(bound, &settings.shortened(FIRST));
     script.passes.iter().try_for_each(|pass| shared(pass, script.plans.assumption).map(drop))
 }
 
@@ -78,7 +81,7 @@ pub(crate) fn record_varied(
 /// # Errors
 /// The model has no module that is to be checkpointed.
 pub fn record_forward(bound: &Bound<'_>, settings: &Loop, machine: Machine) -> Result<Program, UnknownModule> {
-    let script = training_loop(bound, settings);
+    let script = training_loop(bound, &settings.shortened(FIRST));
     let mut process = Process::new(&script, machine)?;
     process.run_all(script.until(&[Phase::Forward, Phase::Eval]));
     Ok(process.finish(None))
@@ -89,7 +92,7 @@ pub fn record_forward(bound: &Bound<'_>, settings: &Loop, machine: Machine) -> R
 /// # Errors
 /// The model has no module that is to be checkpointed.
 pub fn visit(bound: &Bound<'_>, settings: &Loop, machine: Machine) -> Result<Visits, UnknownModule> {
-    let script = training_loop(bound, settings);
+    let script = training_loop(bound, &settings.shortened(FIRST));
     let mut process = Process::new(&script, machine)?;
     process.note_visits();
     process.run_all(script.until(&[Phase::Backward, Phase::Eval]));

@@ -16,7 +16,7 @@ pub(crate) use optimizers::not_simulated;
 pub use ranks::{
     AfterForward, DeepSpeed, Gathering, Parallel, Replicated, Reshard, Sharded, TensorParallel, ZeroStage,
 };
-pub use settings::{AddedLoss, LayoutError, Loop, StatePlace, ZeroGrad};
+pub use settings::{AddedLoss, LayoutError, Loop, MOST_MICRO_BATCHES, StatePlace, ZeroGrad};
 pub use training_loop::training_loop;
 pub(crate) use varied_loop::varied_loop;
 

@@ -13,6 +13,9 @@ use vramfit_graph::bind::Bound;
 use super::Parallel;
 use crate::optimizer::{Groups, Implementation, Kind, Recipe};
 
+/// The most micro-batches that a step of a loop may have.
+pub const MOST_MICRO_BATCHES: u32 = 10_000;
+
 /// Where the script calls `optimizer.zero_grad()`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 pub enum ZeroGrad {
@@ -149,6 +152,14 @@ pub enum LayoutError {
 }
 
 impl Loop {
+    /// The loop with at most this many micro-batches; the others are skipped.
+    #[must_use]
+    pub fn shortened(&self, micro_batches: u32) -> Loop {
+        let accumulate = self.accumulate.min(micro_batches);
+        let skipped_micro_batches = self.skipped_micro_batches + self.accumulate - accumulate;
+        Loop { accumulate, skipped_micro_batches, ..self.clone() }
+    }
+
     /// Gives the tensors of a model the sizes and strides that they have in this training.
     ///
     /// # Errors

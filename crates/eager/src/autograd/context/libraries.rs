@@ -20,7 +20,7 @@ pub(super) struct Workspaces {
 /// Libraries that a process has loaded: on how many of its threads.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Libraries {
-    /// cuBLAS.
+    /// PyTorch's handles of cuBLAS.
     pub blas: u32,
     /// cuDNN.
     pub dnn: u32,
@@ -28,6 +28,15 @@ pub struct Libraries {
     pub has_streams: bool,
     /// How many groups of ranks the process communicates with.
     pub communicators: u32,
+    /// Whether bitsandbytes has made its own handle of cuBLAS, one for all threads.
+    pub has_eight_bit_handle: bool,
+}
+
+impl Libraries {
+    /// All handles of cuBLAS: PyTorch's, one for each thread, and that of bitsandbytes.
+    pub fn blas_handles(self) -> u32 {
+        self.blas + u32::from(self.has_eight_bit_handle)
+    }
 }
 
 impl Context {
@@ -35,8 +44,13 @@ impl Context {
     pub fn libraries(&self) -> Libraries {
         let blas = self.workspaces.blas.iter().flatten().count();
         let dnn = self.uses_dnn.iter().filter(|&&is_used| is_used).count();
-        let (has_streams, communicators) = (self.has_streams, self.communicators);
-        Libraries { blas: blas as u32, dnn: dnn as u32, has_streams, communicators }
+        Libraries {
+            blas: blas as u32,
+            dnn: dnn as u32,
+            has_streams: self.has_streams,
+            communicators: self.communicators,
+            has_eight_bit_handle: self.has_eight_bit_handle,
+        }
     }
 
     /// The kinds of kernels launched so far.

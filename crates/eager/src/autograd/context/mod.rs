@@ -77,6 +77,8 @@ pub struct Context {
     pub recurrent_weights: RecurrentWeights,
     /// How many groups of ranks the process communicates with.
     pub communicators: u32,
+    /// Whether bitsandbytes has made its own handle of cuBLAS.
+    pub(crate) has_eight_bit_handle: bool,
     /// Whether gradients may be sparse: where the optimizers that take them are a script's own.
     pub has_sparse_gradients: bool,
     /// Whether there ever was a sparse tensor.
@@ -114,6 +116,7 @@ impl Context {
             recurrent_weights: RecurrentWeights::Flattened,
             is_recalling: false,
             communicators: 0,
+            has_eight_bit_handle: false,
             has_sparse_gradients: false,
             has_met_sparse: false,
             has_assumed_rows: false,

@@ -54,6 +54,8 @@ fn product(context: &mut Context, rows: &Tensor, weight: &Tensor, dtype: Dtype) 
     if inner % MULTIPLE != 0 {
         return Err(Unmodelled);
     }
+    // `CUBLAS_Context.get_instance().get_context(device)` (`bitsandbytes/functional.py`).
+    context.has_eight_bit_handle = true;
     let mut shape: Dims = outer.into();
     shape.push(columns);
     let sums = context.empty_contiguous(Dtype::Int32, &shape);

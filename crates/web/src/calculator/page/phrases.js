@@ -91,6 +91,7 @@ const PHRASES = [
   ["pure fp16 training overflows at 65,504 and loses gradients below 6e-8: most models do not train this way", "纯 fp16 训练在 65,504 处溢出，小于 6e-8 的梯度会丢失：多数模型无法这样训练"],
   ["with 8 bits of precision small updates are lost: an update below 1/256 of a weight changes nothing", "只有 8 位精度，小的更新会丢失：小于权重 1/256 的更新不起作用"],
   ["the time is a lower bound: every operator of these modules is dispatched through Python, which was not measured", "时间是下限：这些模块的每个算子都经由 Python 分派，这部分没有测量"],
+  ["the time does not count giving the images channels last on the CPU: let the workers of the loader do it", "时间不包括在 CPU 上把图像转换为 channels last：让数据加载器的工作进程来做"],
   ["everything that autograd saves, weights included, is copied to host memory: its time is rough, and the host needs as much memory as the GPU saves", "autograd 保存的一切（包括权重）都复制到主机内存：时间是粗略的，主机需要与 GPU 节省的同样多的内存"],
   ["the states of large weights are in managed memory, which the driver moves to the CPU's where the GPU's is full: it does not count as allocated, and steps take longer then", "大权重的状态在托管内存里，GPU 显存不足时驱动会把它移到主机：它不计入已分配，这时每步会变慢"],
   ["the time is that of one machine's CPU and bus, and yours may take several times as long; the CPU needs memory for the weights, their gradients and the optimizer's state", "时间取自一台机器的 CPU 和总线，你的可能慢数倍；主机需要内存存放权重、梯度和优化器状态"],
