@@ -110,3 +110,77 @@ if __name__ == "__main__":
     data = torch.rand(2, 3)
     out = net(data)
     print(out.size())
+# case: a script that follows the device of its tensors and names none
+import torch
+class Grid(torch.nn.Module):
+    def forward(self, x):
+        return x + torch.arange(3).to(x.device)
+class Head(torch.nn.Module):
+    def __init__(self, body):
+        super().__init__()
+        self.body = body
+        self.line = torch.nn.Linear(3, 1)
+    def forward(self, x):
+        return self.line(self.body(x))
+body = Grid()
+head = Head(body)
+solver = torch.optim.Adam(head.parameters())
+for _ in range(9):
+    solver.zero_grad()
+    head(torch.rand(5, 3)).sum().backward()
+    solver.step()
+head.eval()
+said = [head(x).item() for x in graphs]
+# case: the network is put on the CPU before its weights are loaded
+import torch
+from nets import Net
+def make_net(size):
+    net = Net(size)
+    return net
+def main(loader):
+    device = torch.device("cuda")
+    net = make_net(3)
+    net.to(torch.device("cpu"))
+    net.load_state_dict(torch.load("net.pt"))
+    net.eval()
+    return net
+# case: a function frees the checkpoint before its caller moves the network
+import torch
+from hydra.utils import instantiate
+def load_net(conf):
+    net = instantiate(conf.net)
+    state = torch.load(conf.net.weights)
+    if "net" in state:
+        state = state["net"]
+    net.load_state_dict(state)
+    return net
+def main(conf):
+    net = load_net(conf).to("cuda")
+    return net
+# case: the caller moves the network while a variable of its own holds the checkpoint
+import torch
+from nets import Net
+def main(path):
+    net = Net(3)
+    state = torch.load(path)  # expect: VF010
+    net.load_state_dict(state)
+    return net.to("cuda")
+# case: a network that fills itself where nothing shows its device
+import torch
+class Flow(torch.nn.Module):
+    def count(self, x):
+        return torch.zeros(3, device=x.device)
+    def load(self, path):
+        self.load_state_dict(torch.load(path))
+def main(x):
+    return x.cuda()
+# case: a script that never moves its network
+import torch
+from nets import Net
+net = Net(3)
+state = torch.load("net.pt")
+net.load_state_dict(state["net"])
+net.eval()
+with torch.no_grad():
+    said = net(torch.rand(3).unsqueeze(0))
+words = torch.rand(3).cuda()

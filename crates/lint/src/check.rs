@@ -20,7 +20,17 @@ use crate::suppress::{Comments, is_off};
 const FOLLOWED: [&str; 5] = ["VF001", "VF002", "VF003", "VF010", "VF016"];
 
 /// Without any of these nothing is trained, evaluated or loaded.
-const TRAINING: [&str; 6] = ["backward(", ".step(", ".eval(", "no_grad", "inference_mode", "load_state_dict"];
+const TRAINING: [&str; 9] = [
+    "backward(",
+    ".step(",
+    ".eval(",
+    "no_grad",
+    "inference_mode",
+    "load_state_dict",
+    "training_step",
+    "validation_step",
+    "test_step",
+];
 
 /// The result of checking a document.
 #[derive(Clone, Debug, Default)]

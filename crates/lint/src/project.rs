@@ -181,8 +181,7 @@ impl Project {
     /// Reads a file; one that cannot be read or parsed defines nothing.
     fn read(&self, path: &Path) -> Option<Source> {
         let is_small = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file() && metadata.len() <= MAX_SOURCE);
-        // What does not know torch neither trains nor computes with tensors.
-        let is_wanted = |text: &String| is_small && text.contains("torch") && too_deep(text).is_none();
+        let is_wanted = |text: &String| is_small && too_deep(text).is_none();
         let text = std::fs::read_to_string(path).ok().filter(is_wanted)?;
         let parsed = parse_module(&text).ok()?;
         let body = &parsed.syntax().body;

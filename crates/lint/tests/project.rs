@@ -229,3 +229,26 @@ fn imports_within_try_are_followed() {
     );
     assert_eq!(found(&[("engine.py", STEP), ("main.py", &tried)]), ["main.py:9 VF001"]);
 }
+
+#[test]
+fn a_class_that_computes_with_numpy_alone_returns_no_tensors() {
+    let main = "import torch
+from angle import Angle
+def run(net, loader):
+    angle = Angle()
+    net.eval()
+    found = []
+    with torch.no_grad():
+        for x, y in loader:
+            found.append(angle(net(x.cuda()), y.cuda()))
+    return found
+";
+    let angle = "import numpy as np
+class Angle(object):
+    def __call__(self, said, wanted):
+        return np.mean(said.cpu().numpy() - wanted.cpu().numpy())
+";
+    let tensor = angle.replace("np.mean(said.cpu().numpy() - wanted.cpu().numpy())", "(said - wanted).abs().mean()");
+    assert_eq!(found(&[("angle.py", angle), ("main.py", main)]), [""; 0]);
+    assert_eq!(found(&[("angle.py", &tensor), ("main.py", main)]), ["main.py:9 VF016"]);
+}

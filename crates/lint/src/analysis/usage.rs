@@ -69,6 +69,11 @@ impl Usage {
         self.called.contains(path)
     }
 
+    /// Whether a variable is moved to a device, or changed in its type.
+    pub fn is_moved(&self, path: &str) -> bool {
+        self.moved.contains(path)
+    }
+
     /// Whether a variable is set to training or evaluation mode, as no tensor is.
     pub fn has_mode(&self, path: &str) -> bool {
         self.with_mode.contains(path)

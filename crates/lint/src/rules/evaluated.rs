@@ -20,11 +20,14 @@ pub(super) fn wants_inputs_here(facts: &FileFacts<'_>, events: &[Event<'_>], eve
     here.into_iter().any(|other| matches!(other.kind, EventKind::RequiresGrad | EventKind::Grad { .. }))
 }
 
-/// Whether the file makes the network and names no device but the CPU, and no framework that could move it: then it stays on the CPU.
-pub(super) fn stays_on_cpu(facts: &FileFacts<'_>, module: &str) -> bool {
+/// Whether the file makes the network, or is a script, and names no device but the CPU, and no framework that could move it: then it stays on the CPU.
+pub(super) fn stays_on_cpu(facts: &FileFacts<'_>, event: &Event<'_>, module: &str) -> bool {
     const FRAMEWORKS: [&str; 7] = ["cuda", "gpu", "Accelerator", "Trainer", "Fabric", "lightning", "deepspeed"];
     let names_any = |text: &str, names: &[&str]| names.iter().any(|name| text.contains(name));
-    if !facts.built.contains(module) || names_any(facts.source, &FRAMEWORKS) {
+    // A script hands no network over from elsewhere, but one that was saved whole is where it was.
+    let is_script = facts.function(event.scope).is_none() && !facts.source.contains("torch.load(");
+    let is_own = is_script || facts.built.contains(module);
+    if !is_own || names_any(facts.source, &FRAMEWORKS) {
         return false;
     }
     let quoted = |text: &str| [text.replace('Q', "\""), text.replace('Q', "'")];
@@ -34,6 +37,17 @@ pub(super) fn stays_on_cpu(facts: &FileFacts<'_>, module: &str) -> bool {
         return true;
     }
     let forms = ["torch.device(QcpuQ)", ".to(QcpuQ)", "device=QcpuQ"];
-    let text = forms.into_iter().flat_map(quoted).fold(facts.source.to_string(), |text, form| text.replace(&form, ""));
+    let mut text =
+        forms.into_iter().flat_map(quoted).fold(facts.source.to_string(), |text, form| text.replace(&form, ""));
+    // What follows another tensor, `.to(x.device)`, goes nowhere else; devices of other libraries are no GPUs.
+    for (attribute, _) in facts.source.match_indices(".device") {
+        let before = &facts.source[..attribute];
+        let start = before.rfind(|letter: char| !letter.is_alphanumeric() && letter != '_').map_or(0, |at| at + 1);
+        let owner = &before[start..];
+        if !matches!(owner, "torch" | "th" | "self" | "args" | "opt" | "cfg" | "config") {
+            text = text.replace(&format!(".to({owner}.device)"), "").replace(&format!("device={owner}.device"), "");
+            text = text.replace(&format!("{owner}.device"), "");
+        }
+    }
     !names_any(&text, &[".to(", "device"])
 }

@@ -28,15 +28,20 @@ pub fn is_freed_before_move(
         return false;
     };
     let is_function_left = before[made..].contains("\ndef ") || before[made..].contains("\n    def ");
-    let below: Vec<&str> = after.lines().take(20).collect();
-    let moved = below.iter().position(|line| line.contains(&format!("{model}.")) && moves(line));
+    // What a function holds ends with it.
+    let own = facts.function(copy.scope).map(|function| facts.index.functions[function].range.end());
+    let rest = own.map_or(after.len(), |own| usize::from(own).saturating_sub(end));
+    let below: Vec<&str> = after[..rest.min(after.len())].lines().take(20).collect();
+    let of_model = |line: &&str| line.contains(&format!("{model}."));
     // It is used on the CPU.
-    if moved.is_some_and(|moved| below[moved].contains(".to(\"cpu\"") || below[moved].contains(".to('cpu'")) {
+    if below.iter().any(|line| of_model(line) && (line.contains(".to(\"cpu\"") || line.contains(".to('cpu'"))) {
         return true;
     }
+    let moved = below.iter().position(|line| of_model(line) && moves(line));
     let Some(moved) = moved else {
         let is_on_cpu = is_made_on_cpu(facts, before, made, model) && !moves(&before[made..]);
-        let is_freed = bound_to.is_none_or(|name| is_left_on_cpu(facts, model, load, copy, name));
+        let is_freed = bound_to.is_none_or(|name| is_left_on_cpu(facts, model, load, copy, name))
+            || facts.function(copy.scope).is_none() && is_never_moved(facts, model);
         return is_on_cpu && is_freed && !is_function_left;
     };
     let is_freed = bound_to.is_none_or(|name| {
@@ -48,8 +53,13 @@ pub fn is_freed_before_move(
     !is_function_left && !moves(&before[made..]) && is_freed
 }
 
+/// What puts a network on the CPU leaves it there.
 fn moves(text: &str) -> bool {
-    text.contains(".to(") || text.contains(".cuda(")
+    let is_away = |at: usize| {
+        let given = text[at + ".to(".len()..].trim_start();
+        !["\"cpu\"", "'cpu'", "torch.device(\"cpu\")", "torch.device('cpu')"].iter().any(|cpu| given.starts_with(cpu))
+    };
+    text.contains(".cuda(") || text.match_indices(".to(").any(|(at, _)| is_away(at))
 }
 
 /// The text of a statement from where it starts, to the end of its line or of its brackets.
@@ -74,6 +84,13 @@ fn assigned_at(before: &str, name: &str) -> Option<usize> {
     };
     let is_assigned = |at: &usize| {
         let rest = before[at + name.len()..].trim_start_matches(' ');
+        // `net, size = make()`.
+        let rest = match rest.strip_prefix(',').and_then(|rest| rest.split_once('=')) {
+            Some((others, _)) if others.chars().all(|letter| letter.is_alphanumeric() || " ,_".contains(letter)) => {
+                &rest[1 + others.len()..]
+            }
+            _ => rest,
+        };
         rest.starts_with('=') && !rest.starts_with("==")
     };
     before.match_indices(name).map(|(at, _)| at).filter(is_assigned).filter(is_code).last()
@@ -85,8 +102,11 @@ fn is_made_on_cpu(facts: &FileFacts<'_>, before: &str, made: usize, model: &str)
     let Some((_, value)) = before[made..].split_once('=') else { return false };
     let Some((maker, rest)) = value.trim_start().split_once('(') else { return false };
     let given = rest.split(')').next().unwrap_or_default();
-    let mut names =
-        given.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|name| !name.is_empty());
+    // Of `conf.model` it is `conf` that counts.
+    let mut names = given
+        .split(|letter: char| !letter.is_alphanumeric() && !matches!(letter, '_' | '.'))
+        .map(|path| path.split('.').next().unwrap_or_default())
+        .filter(|name| !name.is_empty());
     if names::last(maker).ends_with("Parallel")
         && let Some(inner) = names.next()
         && let Some(made) = assigned_at(&before[..made], inner)
@@ -137,6 +157,12 @@ fn is_made_elsewhere(facts: &FileFacts<'_>, maker: &str, given: &str) -> bool {
     let is_told =
         ["device", "cuda", "gpu", "rank", "cfg", "config", "args", "opt"].iter().any(|word| given.contains(word));
     is_imported && !is_told && moves(facts.source)
+}
+
+/// Whether a file uses a network and moves it nowhere, nor passes it to others that may.
+fn is_never_moved(facts: &FileFacts<'_>, model: &str) -> bool {
+    let usage = &facts.index.usage;
+    usage.is_called(model) && !usage.is_moved(model) && !usage.is_handed(model)
 }
 
 fn names_a_device(text: &str) -> bool {

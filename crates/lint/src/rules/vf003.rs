@@ -106,7 +106,7 @@ fn check_root(facts: &FileFacts<'_>, events: &[Event<'_>], findings: &mut Vec<Fi
                         || mode.is_some_and(|start| is_interlude(facts, events, event, start)));
                 let is_evaluation = is_evaluation
                     && !facts.on_cpu.contains(&event.range.start().to_u32())
-                    && !stays_on_cpu(facts, module);
+                    && !stays_on_cpu(facts, event, module);
                 // One finding for each evaluation within a step, however many there are.
                 let place = if is_evaluation
                     && !matches!(evaluation, Evaluation::Function(_))

@@ -29,7 +29,8 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
                 let frees = |into: &str| is_freed_before_move(facts, into, event, other, bound_to.as_deref());
                 // A network under construction is not on the GPU yet.
                 let is_constructed = is_under_construction(facts, into.as_deref(), event, other, bound_to.as_deref());
-                *from == at && !is_constructed && !into.as_deref().is_some_and(frees)
+                let is_own = is_of_own_class(facts, into.as_deref(), other);
+                *from == at && !is_constructed && !is_own && !into.as_deref().is_some_and(frees)
             }
             _ => false,
         });
@@ -102,6 +103,14 @@ fn is_under_construction(
     let before = &facts.source[TextRange::new(declared.range.start(), copy.range.start())];
     let is_local = bound_to.is_none_or(|name| !name.contains('.')) && facts.function(load.scope) == Some(function);
     is_network && is_local && into.starts_with("self.") && !before.contains(".to(") && !before.contains(".cuda(")
+}
+
+/// Whether a network fills itself in a method of its own, and its class moves nothing: nothing shows where the network is.
+fn is_of_own_class(facts: &FileFacts<'_>, into: Option<&str>, copy: &Event<'_>) -> bool {
+    let Some(function) = facts.function(copy.scope).filter(|_| into == Some("self")) else { return false };
+    let class =
+        facts.index.functions[function].class.map(|class| facts.source[facts.index.classes[class].range].to_string());
+    class.is_some_and(|text| !text.contains(".to(") && !text.contains(".cuda("))
 }
 
 /// Whether a parameter says where the checkpoint goes, and says the CPU unless a caller wants something else. Where the function
