@@ -7,7 +7,7 @@ use std::sync::Arc;
 use super::fallback;
 use super::problem::ConvolutionProblem;
 use super::problem_map::ProblemMap;
-use super::range::WorkspaceRange;
+use super::range::{Evidence, WorkspaceRange};
 use super::search::Trial;
 use crate::Scenario;
 
@@ -53,6 +53,13 @@ impl PlanTable {
             Assumption::All(scenario) => workspaces.own.assuming(scenario),
             Assumption::Sampled(seed) => workspaces.own.sampled(random(seed, (plan.get() - 1) / THREADS)),
         })
+    }
+
+    /// Bytes of the largest workspace that was not recorded, 0 where all were. Even a range of one value may be wrong.
+    pub fn largest_uncertain(&self) -> u64 {
+        let uncertain =
+            self.0.iter().map(|workspaces| &workspaces.own).filter(|own| own.evidence != Evidence::Recorded);
+        uncertain.map(|own| own.upper).max().unwrap_or(0)
     }
 
     /// Whether a program fails where there is no room for the workspace. cuDNN always has a plan that needs none.
@@ -172,16 +179,17 @@ mod tests {
     fn a_workspace_of_another_library_is_found_again_and_nothing_runs_without_it() {
         let mut cache = PlanCache::default();
         let problem = square([64, 64], 56, 3, 1, 1);
-        let convolution = cache.get(&problem, 0, |_| (WorkspaceRange::recorded(7), None)).plan;
+        let convolution = cache.get(&problem, 0, |_| (WorkspaceRange::recorded(70), None)).plan;
         let (one, other) = (cache.other(WorkspaceRange::up_to(5, 9)), cache.other(WorkspaceRange::up_to(6, 9)));
         assert_eq!(cache.other(WorkspaceRange::up_to(5, 9)), one);
         assert!(one != other && one != convolution);
         let table = cache.table();
+        assert_eq!(table.largest_uncertain(), 9, "the recorded one of 70 bytes is certain");
         let sizes =
             [Scenario::Expected, Scenario::Lower, Scenario::Upper].map(|it| table.own(one, Assumption::All(it)));
         assert_eq!(sizes, [5, 0, 9]);
         assert!(table.is_required(one) && !table.is_required(convolution));
-        assert_eq!(cache.get(&problem, 1, |_| (WorkspaceRange::recorded(8), None)).workspace.expected, 7);
+        assert_eq!(cache.get(&problem, 1, |_| (WorkspaceRange::recorded(8), None)).workspace.expected, 70);
     }
 
     #[test]

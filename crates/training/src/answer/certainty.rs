@@ -18,6 +18,8 @@ pub(super) enum Certainty {
 const UNSPLIT_TAILS: u64 = 2 << 20;
 /// A segment of the small pool.
 const SMALL_SEGMENT: u64 = 2 << 20;
+/// A request of at least so many bytes gets a segment of its own size.
+const OWN_SEGMENT: u64 = 10 << 20;
 /// Of the peak of reserved bytes. Chosen on the first list of `docs/sweep-accuracy.md`, which says how many of the second are inside.
 const RESERVED_SHARE: u64 = 80;
 const MOST_RESERVED: u64 = 8 << 20;
@@ -37,15 +39,15 @@ impl Certainty {
         }
     }
 
-    /// What this peak of reserved bytes may differ by.
-    pub(super) fn reserved_slack(self, reserved: u64) -> Slack {
-        let bytes = match self {
+    /// What this peak of reserved bytes may differ by, where the largest request of uncertain size has so many bytes: whether it finds
+    /// a free block or needs a segment of its own depends on every size before it.
+    pub(super) fn reserved_slack(self, reserved: u64, largest_uncertain: u64) -> u64 {
+        let share = (reserved / RESERVED_SHARE).next_multiple_of(SMALL_SEGMENT).clamp(SMALL_SEGMENT, MOST_RESERVED);
+        match self {
             Certainty::Requests => SMALL_SEGMENT,
-            Certainty::Nothing => {
-                (reserved / RESERVED_SHARE).next_multiple_of(SMALL_SEGMENT).clamp(SMALL_SEGMENT, MOST_RESERVED)
-            }
-        };
-        Slack { below: bytes, above: bytes }
+            Certainty::Nothing if largest_uncertain < OWN_SEGMENT => share,
+            Certainty::Nothing => share.max(largest_uncertain.next_multiple_of(SMALL_SEGMENT)),
+        }
     }
 }
 

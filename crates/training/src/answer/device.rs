@@ -31,6 +31,13 @@ pub(super) struct Slack {
     pub above: u64,
 }
 
+impl Slack {
+    /// The same either way.
+    pub(super) fn of(bytes: u64) -> Slack {
+        Slack { below: bytes, above: bytes }
+    }
+}
+
 /// What PyTorch takes from CUDA for a request of up to 10 MiB.
 const SEGMENT: u64 = 20 << 20;
 /// What it takes for one of up to 1 MiB.

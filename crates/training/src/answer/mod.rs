@@ -36,6 +36,11 @@ const SKIPPED_UPDATES: &str =
 /// Why blocks of assumed sizes leave bounds.
 const ASSUMED_SIZES: &str = "sizes that depend on values are assumed, and which free blocks those of other sizes would get is a matter of chance";
 
+/// Blocks are multiples of so many bytes.
+const BLOCK: u64 = 512;
+/// Segments are.
+const SEGMENT: u64 = 2 << 20;
+
 /// What a recorded training leaves open.
 #[derive(Clone, Copy, Debug)]
 struct OpenQuestions {
@@ -45,6 +50,8 @@ struct OpenQuestions {
     may_skip_updates: bool,
     /// Sizes follow from values that were assumed.
     has_assumed_sizes: bool,
+    /// Bytes of the largest request of uncertain size.
+    largest_uncertain: u64,
 }
 
 /// The answer for one training on one GPU.
@@ -74,7 +81,7 @@ impl Answer {
         capped: Runs,
         unlimited: Option<Runs>,
         file_causes: &[Cause],
-        OpenQuestions { is_cudnn_benchmarked, may_skip_updates, has_assumed_sizes }: OpenQuestions,
+        OpenQuestions { is_cudnn_benchmarked, may_skip_updates, has_assumed_sizes, largest_uncertain }: OpenQuestions,
         device: &Device<'_>,
     ) -> Answer {
         let fit = Fit::of(device, &capped, unlimited.as_ref());
@@ -88,7 +95,8 @@ impl Answer {
         let libraries = runs.expected.libraries;
         allocated = allocated.widened(device.allocated_slack(libraries), &Cause::GpuNotMeasured);
         reserved = reserved.widened(device.reserved_slack(libraries), &Cause::GpuNotMeasured);
-        allocated = allocated.over(&runs.unlikely_orders, peak_allocated);
+        let beyond = Slack::of(runs.beyond_orders(peak_allocated, BLOCK));
+        allocated = allocated.over(&runs.unlikely_orders, peak_allocated).widened(beyond, &Cause::AddressOrder);
         if may_skip_updates {
             let (least_allocated, least_reserved) = runs.expected.peaks_before_updates();
             let cause = Cause::Training(SKIPPED_UPDATES.to_owned());
@@ -117,11 +125,15 @@ impl Answer {
             }
         }
         reserved = reserved.over(&runs.unlikely_orders, |run| run.peak_reserved);
-        if let Some(cause) = causes.iter().find(|cause| !cause.leaves_exact()) {
-            let certainty = Certainty::of(&causes);
-            allocated = allocated.widened(certainty.allocated_slack(), cause);
-            let peak = reserved.high();
-            reserved = reserved.widened(certainty.reserved_slack(peak), cause);
+        let beyond = runs.beyond_orders(|run| run.peak_reserved, SEGMENT);
+        match causes.iter().find(|cause| !cause.leaves_exact()) {
+            Some(cause) => {
+                let certainty = Certainty::of(&causes);
+                allocated = allocated.widened(certainty.allocated_slack(), cause);
+                let slack = certainty.reserved_slack(reserved.high(), largest_uncertain);
+                reserved = reserved.widened(Slack::of(slack.max(beyond)), cause);
+            }
+            None => reserved = reserved.widened(Slack::of(beyond), &Cause::AddressOrder),
         }
         if is_cudnn_benchmarked {
             // Plans whose workspace the GPU has no memory for are not tried.

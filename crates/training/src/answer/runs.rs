@@ -46,6 +46,15 @@ impl Runs {
         }
     }
 
+    /// How far beyond the tried orders of addresses another order may lie, in multiples of `unit` bytes: of n numbers drawn at random, a
+    /// further one may lie as far outside as the n are from each other on average.
+    pub(super) fn beyond_orders(&self, number: impl Fn(&Run) -> u64, unit: u64) -> u64 {
+        let orders = self.other_orders.iter().chain(&self.unlikely_orders);
+        let numbers: Vec<u64> = std::iter::once(&self.expected).chain(orders).map(number).collect();
+        let width = numbers.iter().max().zip(numbers.iter().min()).map_or(0, |(most, least)| most - least);
+        width.div_ceil((numbers.len() as u64 - 1).max(1)).next_multiple_of(unit)
+    }
+
     /// Whether a simulation runs out of memory.
     pub(super) fn has_failure(&self) -> bool {
         self.iter().any(|run| run.failure.is_some())

@@ -16,7 +16,7 @@ use super::runs::{AlternativeRuns, Runs};
 use super::{Answer, OpenQuestions};
 use crate::parallel;
 use crate::program::Program;
-use crate::record::{record_on, record_varied};
+use crate::record::{record_on, record_varied, record_with_one_cache};
 use crate::report::{Failure, Run};
 use crate::run::unlikely_address_orders;
 use crate::script::{Loop, Parallel, not_simulated};
@@ -125,7 +125,11 @@ impl Scenarios {
                 programs.push(record_varied(bound, training, machine, start)?);
             }
         }
-        let by_values = by_file.iter().filter(|_| !bound.alternatives.is_empty());
+        let is_loop = bound.model.origin != Origin::Script && training.parallel == Parallel::None;
+        let with_one_cache = if is_loop { record_with_one_cache(bound, training, machine)? } else { None };
+        let has_cache = with_one_cache.is_some();
+        programs.extend(with_one_cache);
+        let by_values = by_file.iter().filter(|_| !bound.alternatives.is_empty() || has_cache);
         let alternatives = Causes::of(by_rules.into_iter().chain(by_values.cloned()));
         let alternatives = alternatives.map(|causes| Alternatives { programs, causes });
         let others = [
@@ -140,7 +144,7 @@ impl Scenarios {
             may_skip_updates: script.has_grad_scaler,
             has_assumed_sizes: script.has_assumed_sizes,
         });
-        let unlikely_orders = unlikely_address_orders(script.is_some()).collect();
+        let unlikely_orders = unlikely_address_orders().collect();
         Ok(Scenarios { expected, alternatives, unlikely_orders, file_causes, is_cudnn_benchmarked, script })
     }
 
@@ -180,6 +184,7 @@ impl Scenarios {
             is_cudnn_benchmarked: self.is_cudnn_benchmarked,
             may_skip_updates: script.may_skip_updates,
             has_assumed_sizes: script.has_assumed_sizes,
+            largest_uncertain: self.expected.plans.largest_uncertain(),
         };
         Ok(Answer::new(capped, unlimited, &self.file_causes, open, device))
     }

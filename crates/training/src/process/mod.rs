@@ -32,6 +32,7 @@ use crate::script::{Action, Script};
 use average::AveragedModel;
 use hooks::Hooks;
 use names::Names;
+pub(crate) use names::kept_by_model;
 pub(crate) use passes::{LivePass, Rebinding, shared};
 pub(crate) use ranks::Rank;
 pub use ranks::Traffic;

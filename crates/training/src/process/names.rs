@@ -16,6 +16,18 @@ pub(crate) struct Names {
     kept: Vec<Tensor>,
 }
 
+/// What the model itself keeps of a pass, such as a cache.
+pub(crate) fn kept_by_model<'b>(bound: &'b Bound<'_>) -> impl Iterator<Item = TensorId> + 'b {
+    let (variant, given) = (bound.variant, bound.model.given_count());
+    let is_kept = move |id: &TensorId| {
+        id.0 as usize >= given
+            && variant.loss != Some(*id)
+            && !variant.outputs.contains(id)
+            && !variant.constants.contains(id)
+    };
+    variant.held.iter().copied().filter(is_kept)
+}
+
 impl Names {
     /// `outputs = model(…)`: frees what the name held before.
     pub(super) fn bind_outputs(&mut self, bound: &Bound<'_>, tensors: &[Option<Tensor>]) {
@@ -39,14 +51,7 @@ impl Names {
 
     /// The model keeps tensors of this pass: frees those it kept of the pass before.
     pub(super) fn bind_kept(&mut self, bound: &Bound<'_>, tensors: &[Option<Tensor>]) {
-        let (variant, given) = (bound.variant, bound.model.given_count());
-        let is_kept = |id: &&TensorId| {
-            id.0 as usize >= given
-                && variant.loss != Some(**id)
-                && !variant.outputs.contains(id)
-                && !variant.constants.contains(id)
-        };
-        self.kept = variant.held.iter().filter(is_kept).filter_map(|id| tensors[id.0 as usize].clone()).collect();
+        self.kept = kept_by_model(bound).filter_map(|id| tensors[id.0 as usize].clone()).collect();
     }
 
     /// Frees what a name holds.

@@ -14,10 +14,10 @@ use vramfit_eager::machine::Machine;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::model::Origin;
 
-use crate::process::{Process, shared};
+use crate::process::{Process, kept_by_model, shared};
 use crate::program::{Program, Repeat};
 use crate::report::Phase;
-use crate::script::{Action, Loop, Script, training_loop, varied_loop};
+use crate::script::{Action, Loop, Script, loop_with_one_cache, training_loop, varied_loop};
 use crate::shortcuts::Shortcuts;
 use derived_step::{FirstStep, StepParts};
 use micro_batches::run_step;
@@ -74,6 +74,23 @@ pub(crate) fn record_varied(
     start: usize,
 ) -> Result<Program, UnknownModule> {
     record_script(&varied_loop(bound, settings, start), machine, Shortcuts::ALL)
+}
+
+/// The requests of a loop in which no pass finds what the model kept of the one before; `None` where it keeps nothing.
+///
+/// # Errors
+/// The model has no module that is to be checkpointed.
+pub(crate) fn record_with_one_cache(
+    bound: &Bound<'_>,
+    settings: &Loop,
+    machine: Machine,
+) -> Result<Option<Program>, UnknownModule> {
+    if kept_by_model(bound).next().is_none() {
+        return Ok(None);
+    }
+    // In a derived step names free what they hold where they are bound again.
+    let shortcuts = Shortcuts { derived_step: false, ..Shortcuts::ALL };
+    record_script(&loop_with_one_cache(bound, settings), machine, shortcuts).map(Some)
 }
 
 /// The requests of a loop up to the end of its first forward pass.

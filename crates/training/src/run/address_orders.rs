@@ -15,14 +15,11 @@ pub fn address_orders() -> [SimulatedDriver; 3] {
     [expected, many_threads, SimulatedDriver::unlimited()]
 }
 
-/// Scattered orders that are tried for a model.
-const SCATTERED: u64 = 2;
-/// The same for a script, whose process maps more than a model and its batch (`docs/cuda-addresses.md`).
-const SCATTERED_FOR_SCRIPTS: u64 = 12;
+/// Scattered orders that are tried.
+const SCATTERED: u64 = 12;
 
 /// Orders that are possible: the gaps that a process has left between its mappings may be anywhere. Of the models of the sweep whose
-/// events all agree, one had the peak of allocated bytes of such an order (`docs/cuda-addresses.md`), and two that of reserved bytes.
-pub fn unlikely_address_orders(is_script: bool) -> impl Iterator<Item = SimulatedDriver> {
-    let scattered = if is_script { SCATTERED_FOR_SCRIPTS } else { SCATTERED };
-    std::iter::once(SimulatedDriver::ascending()).chain((1..=scattered).map(SimulatedDriver::scattered))
+/// events all agree, one had the peak of allocated bytes of such an order (`docs/cuda-addresses.md`), and four that of reserved bytes.
+pub fn unlikely_address_orders() -> impl Iterator<Item = SimulatedDriver> {
+    std::iter::once(SimulatedDriver::ascending()).chain((1..=SCATTERED).map(SimulatedDriver::scattered))
 }

@@ -18,7 +18,7 @@ pub use ranks::{
 };
 pub use settings::{AddedLoss, LayoutError, Loop, MOST_MICRO_BATCHES, StatePlace, ZeroGrad};
 pub use training_loop::training_loop;
-pub(crate) use varied_loop::varied_loop;
+pub(crate) use varied_loop::{loop_with_one_cache, varied_loop};
 
 use std::sync::Arc;
 

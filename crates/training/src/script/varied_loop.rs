@@ -17,6 +17,21 @@ pub(crate) fn varied_loop<'m>(bound: &'m Bound<'m>, settings: &Loop, start: usiz
     script
 }
 
+/// The script of [`training_loop`] in which each pass begins without what the model kept of the pass before: one that finds its cache
+/// does not make a second one beside it.
+pub(crate) fn loop_with_one_cache<'m>(bound: &'m Bound<'m>, settings: &Loop) -> Script<'m> {
+    let script = training_loop(bound, settings);
+    Script { actions: freeing_first(&script.actions), ..script }
+}
+
+fn freeing_first(actions: &[Action]) -> Vec<Action> {
+    let freed = |action: &Action| match *action {
+        Action::Forward { pass, .. } => Some(Action::Release { pass, name: Name::Kept }),
+        _ => None,
+    };
+    actions.iter().flat_map(|action| freed(action).into_iter().chain([*action])).collect()
+}
+
 /// The actions with `ways` passes in turn instead of the only one.
 fn in_turn(actions: &[Action], ways: usize, start: usize) -> Vec<Action> {
     let mut varied = Vec::with_capacity(actions.len() + 4 * ways);
@@ -51,6 +66,14 @@ fn in_turn(actions: &[Action], ways: usize, start: usize) -> Vec<Action> {
 mod tests {
     use super::*;
     use crate::report::Phase;
+
+    #[test]
+    fn what_the_model_kept_goes_before_the_next_pass() {
+        let actions =
+            [Action::BeginMicroBatch, Action::Forward { pass: 0, divides_loss: false }, Action::EndMicroBatch];
+        let text: Vec<String> = freeing_first(&actions).iter().map(Action::to_string).collect();
+        assert_eq!(text, ["begin micro-batch", "release kept tensors of pass 0", "forward pass 0", "end micro-batch"]);
+    }
 
     #[test]
     fn each_micro_batch_goes_the_next_way_and_frees_what_the_one_before_bound() {

@@ -28,10 +28,11 @@ fn text(name: &str) -> String {
 }
 
 /// Recordings and their captures. A key names one probe within its file only.
-const FILES: [(&str, &str); 3] = [
+const FILES: [(&str, &str); 4] = [
     ("probe.json.gz", "probe-captures.jsonl.gz"),
     ("probe-uncommon.json.gz", "probe-captures-uncommon.jsonl.gz"),
     ("probe-rare.json.gz", "probe-captures-rare.jsonl.gz"),
+    ("probe-seldom.json.gz", "probe-captures-seldom.jsonl.gz"),
 ];
 
 /// The probes that were recorded and captured and whose key contains `wanted`: key, recording, capture.
