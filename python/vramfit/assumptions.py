@@ -34,7 +34,7 @@ class Assumed(enum.Enum):
 
 @functools.lru_cache(maxsize=8)
 def _pattern(phase: int) -> torch.Tensor:
-    at = torch.arange(1 << 16) + phase
+    at = torch.arange(1 << 16, device="cpu") + phase
     size = ((at * 40503 + 7919 * phase) % 65521 + 1).to(torch.float32) / 65522
     return torch.where(at % 2 == 0, size, -size)
 
@@ -43,7 +43,7 @@ def spread(shape: Sequence[int], dtype: torch.dtype, phase: int, assumed: Assume
     """Numbers between -1 and 1 in an order without a small period, every second one positive: all of them for the most, none for the
     least. Integers are zeros."""
     if not dtype.is_floating_point:
-        return torch.zeros(tuple(shape), dtype=dtype)
+        return torch.zeros(tuple(shape), dtype=dtype, device="cpu")
     pattern, count = _pattern(phase % 8), numel(tuple(shape))
     if assumed is not Assumed.EXPECTED:
         pattern = pattern.abs() if assumed is Assumed.MOST else -pattern.abs()
@@ -54,17 +54,17 @@ def spread(shape: Sequence[int], dtype: torch.dtype, phase: int, assumed: Assume
 def _chosen(shape: Sequence[int], dtype: torch.dtype, dim: int, count: int, largest: bool, assumed: Assumed) -> torch.Tensor:
     """Scores from which row after row chooses the next ``count`` indices along ``dim``: all of them the same ones for the most."""
     size = shape[dim]
-    rows = torch.arange(numel(tuple(shape)) // max(size, 1)).reshape([side for at, side in enumerate(shape) if at != dim])
+    rows = torch.arange(numel(tuple(shape)) // max(size, 1), device="cpu").reshape([side for at, side in enumerate(shape) if at != dim])
     if assumed is Assumed.MOST:
         rows = torch.zeros_like(rows)
-    order = (torch.arange(size) - rows.unsqueeze(-1) * count) % max(size, 1)
+    order = (torch.arange(size, device="cpu") - rows.unsqueeze(-1) * count) % max(size, 1)
     scores = (size - order) if largest else order + 1
     return (scores.to(torch.float64) / (size + 1)).movedim(-1, dim).to(dtype).contiguous()
 
 
 def _boxes(count: int, dtype: torch.dtype, assumed: Assumed) -> torch.Tensor:
     """Boxes of which one suppresses all others for the least, and none any other for the most."""
-    corner = torch.arange(count) * (2 if assumed is Assumed.MOST else 0)
+    corner = torch.arange(count, device="cpu") * (2 if assumed is Assumed.MOST else 0)
     return torch.stack([corner, corner, corner + 1, corner + 1], dim=1).to(dtype)
 
 
@@ -95,7 +95,7 @@ def stand_ins(
 
 def mask(shape: Sequence[int], share: float) -> torch.Tensor:
     """A mask of which this share is true, evenly spread."""
-    at = torch.arange(numel(tuple(shape)), dtype=torch.float64)
+    at = torch.arange(numel(tuple(shape)), dtype=torch.float64, device="cpu")
     return ((at + 1) * share).floor().gt((at * share).floor()).reshape(tuple(shape))
 
 

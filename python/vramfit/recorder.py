@@ -205,7 +205,7 @@ class Recorder(Casting):
     def scalar(self, value: Any, dtype: Optional[torch.dtype]) -> torch.Tensor:
         """A number as a host tensor."""
         with self.paused():
-            number = torch.tensor(value, dtype=dtype)
+            number = torch.tensor(value, dtype=dtype, device="cpu")
         info = self.adopt(number, self.session.kinds.of(number), None, 0, True, real=True, known=True)
         pseudo = self.session.pseudo("vramfit.scalar", ["value", "dtype"])
         self.steps.append(("call", pseudo, [value, encode_word(number.dtype)], [info.name], self.session.sources.here(), 0))
@@ -343,7 +343,7 @@ class Recorder(Casting):
         else:
             host = infos[operator.writes[0]].host if operator.writes and infos else on_host
             if operator.finite is not None and not infos[0].known and numel(infos[0].kind.shape) <= _REAL_INTEGERS:
-                result = torch.full(infos[0].kind.shape, operator.finite, dtype=torch.bool)
+                result = torch.full(infos[0].kind.shape, operator.finite, dtype=torch.bool, device="cpu")
                 known = True
             elif operator.reshapes:
                 result, known = self._reshape_in_place(operator, args, kwargs, tensors, infos), infos[0].known
@@ -484,7 +484,7 @@ class Recorder(Casting):
             return outcome, False, host
         # Only the dtype of the tensor that `new_zeros` and the like are called on matters.
         template = operator.like and not operator.qualified.split(".")[0].endswith("_like")
-        real = [tensor if info.known else torch.empty(0, dtype=info.kind.dtype) if template else info.kind.zeros() for tensor, info in zip(tensors, infos)]
+        real = [tensor if info.known else torch.empty(0, dtype=info.kind.dtype, device=CPU) if template else info.kind.zeros() for tensor, info in zip(tensors, infos)]
         new_args, new_kwargs = substituted(args, kwargs, real)
         self._set_device(operator, new_args, new_kwargs, CPU)
         with without_autograd(), self.drawing(operator, kwargs, host):

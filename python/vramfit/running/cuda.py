@@ -61,6 +61,19 @@ class _Event:
         return 1.0
 
 
+class _Graph:
+    """Stands for a CUDA graph: what is captured runs once, without a pool of its own, and a replay allocates nothing."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        pass
+
+    capture_begin = capture_end = replay = reset = instantiate = enable_debug_mode = debug_dump = lambda self, *_, **__: None  # noqa: E731
+
+    def pool(self) -> Tuple[int, int]:
+        """The handle of a pool."""
+        return (0, 0)
+
+
 class _Generator(torch.Generator):
     """A generator that scripts ask for on the GPU."""
 
@@ -91,7 +104,16 @@ def install(patches: Patches, gpu: Gpu, recorder: Any) -> None:
     def stream(*_: Any, **__: Any) -> Any:
         return contextlib.nullcontext()
 
+    def graph(*_: Any, **__: Any) -> Any:
+        recorder.cause(f"{recorder.where()}: the memory that a CUDA graph keeps for itself is not modelled; its operators run eagerly")
+        return contextlib.nullcontext()
+
+    def graphed(callables: Any, *_: Any, **__: Any) -> Any:
+        graph()
+        return callables
+
     answers: Dict[str, Any] = {
+        "CUDAGraph": _Graph, "graph": graph, "make_graphed_callables": graphed, "graph_pool_handle": always((0, 0)),
         "is_available": always(True), "device_count": always(1), "is_initialized": always(True), "get_device_name": always(gpu.name),
         "get_device_capability": always(gpu.capability), "get_device_properties": always(Properties(gpu, recorder)),
         "is_bf16_supported": always(gpu.capability >= (8, 0)),
@@ -132,7 +154,7 @@ def install(patches: Patches, gpu: Gpu, recorder: Any) -> None:
 
 
 def _rng_state(*_: Any, **__: Any) -> torch.Tensor:
-    return torch.zeros(16, dtype=torch.uint8)
+    return torch.zeros(16, dtype=torch.uint8, device="cpu")
 
 
 class _Device:

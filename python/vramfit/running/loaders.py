@@ -36,7 +36,7 @@ class _WithoutValues(TorchDispatchMode):
         if not tree_any(_has_no_values, (args, kwargs)):
             return func(*args, **kwargs)
         if func is torch.ops.aten._local_scalar_dense.default:
-            return torch.zeros((), dtype=args[0].dtype).item()
+            return torch.zeros((), dtype=args[0].dtype, device="cpu").item()
         return func(*tree_map(_without_values, args), **tree_map(_without_values, kwargs))
 
 

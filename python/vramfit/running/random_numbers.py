@@ -155,7 +155,7 @@ def _draw(fill: str, count: int, dtype: torch.dtype, contiguous: bool, generator
     while count > 0:
         # The last piece of normal numbers draws more than its elements unless they are a multiple of 16, and other numbers below 16.
         size = count if count < _PIECE + _DRAWS_IN_PIECES else _PIECE
-        target = torch.empty(size if contiguous else 2 * size, dtype=dtype)
+        target = torch.empty(size if contiguous else 2 * size, dtype=dtype, device="cpu")
         getattr(target if contiguous else target[::2], fill)(generator=generator)
         count -= size
 

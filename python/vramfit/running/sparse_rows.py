@@ -49,7 +49,7 @@ class Rows:
         """The numbers of the rows, one after the other, where they are known."""
         if self.known is None:
             return None
-        return torch.cat([part.reshape(-1) for part in self.known]) if self.known else torch.zeros(0, dtype=torch.int64)
+        return torch.cat([part.reshape(-1) for part in self.known]) if self.known else torch.zeros(0, dtype=torch.int64, device="cpu")
 
 
 class Lookup(NamedTuple):
