@@ -2,6 +2,7 @@
 
 import pytest
 from test_run import recorded
+from vramfit.running.script import ScriptError
 
 
 @pytest.fixture(autouse=True)
@@ -41,3 +42,23 @@ def test_a_cuda_graph_runs_eagerly_and_the_answer_says_so(tmp_path):
     """)
     causes = [cause for cause in result.recorder.causes if "CUDA graph" in cause]
     assert [cause.split(" ")[0].split(":")[1] for cause in causes] == ["5", "8"]
+
+
+@pytest.mark.parametrize("text", [
+    "torch.zeros(3, device='cuda:1')", "torch.nn.Linear(3, 3).to(1)", "torch.cuda.set_device(1)", "torch.zeros(3).cuda(torch.device('cuda', 2))",
+])
+def test_a_script_that_needs_another_gpu_than_the_first_is_told_so(tmp_path, text):
+    with pytest.raises(ScriptError, match=r"asks for GPU [12], and `vramfit run` simulates one"):
+        recorded(tmp_path, f"import torch\ntorch.zeros(3, device='cuda:0')\n{text}\n")
+
+
+def test_a_complex_weight_that_is_written_into_a_part_gets_its_gradient(tmp_path):
+    result = recorded(tmp_path, """
+        import torch
+        weight = torch.nn.Parameter(torch.randn(8, 8, dtype=torch.cfloat).cuda())
+        spectrum = torch.zeros(8, 16, dtype=torch.cfloat, device="cuda")
+        spectrum[:, :8] = torch.randn(8, 8, dtype=torch.cfloat, device="cuda") @ weight
+        torch.fft.irfft(spectrum).sum().backward()
+        assert weight.grad is not None
+    """)
+    assert result.end == "end"

@@ -622,7 +622,8 @@ class Recorder(Casting):
                 if not known:
                     info.storage.known = False
                 kind = info.kind
-                if not kind.requires_grad and torch.is_grad_enabled() and kind.dtype.is_floating_point and any(other.kind.requires_grad for other in infos):
+                can_require = kind.dtype.is_floating_point or kind.dtype.is_complex
+                if not kind.requires_grad and torch.is_grad_enabled() and can_require and any(other.kind.requires_grad for other in infos):
                     self._now_requires_grad(info)
 
     def _now_requires_grad(self, target: Info) -> None:

@@ -23,7 +23,7 @@ pub struct Deadlines {
 impl Default for Deadlines {
     /// Loading reads hundreds of megabytes, maybe from a slow disk. An answer usually takes milliseconds.
     fn default() -> Deadlines {
-        Deadlines { loading: Duration::from_secs(20), answering: Duration::from_secs(5) }
+        Deadlines { loading: Duration::from_secs(60), answering: Duration::from_secs(30) }
     }
 }
 

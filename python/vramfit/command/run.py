@@ -9,7 +9,7 @@ import os
 import subprocess
 import sys
 import tempfile
-from typing import Any, Dict, List, Sequence
+from typing import Any, Dict, List, Optional, Sequence
 
 from .. import binary
 from ..asking.cudnn import own_library
@@ -68,7 +68,9 @@ def run(arguments: List[str]) -> int:
         raise VramfitError("run: found no script, needed one", "python -m vramfit run train.py")
     if not os.path.isfile(given.script):
         raise VramfitError(f"{given.script}: there is no such script", "give the path of a Python script; options of vramfit come before it")
-    gpu = _gpu(given.gpu or _DEFAULT_GPU)
+    for file in (given.out, given.html, given.snapshot):
+        _check_file(file)
+    gpu, folder = _gpu(given.gpu or _DEFAULT_GPU), os.getcwd()
     with Progress() as progress:
         progress.at("importing torch")
         try:
@@ -83,6 +85,8 @@ def run(arguments: List[str]) -> int:
         # What the script prints must not get between the lines of JSON.
         with contextlib.redirect_stdout(sys.stderr if given.json else sys.stdout):
             recorded = record(given.script, given.arguments, known, Limits(given.steps, given.through_eval), progress.at, given.world)
+        # The script may have left its folder.
+        os.chdir(folder)
     for note in recorded.session.notes:
         print(f"note: {note}", file=sys.stderr)
     print(f"{given.script}: {_ENDS[recorded.end].format(steps=recorded.steps)}", file=sys.stderr)
@@ -92,6 +96,17 @@ def run(arguments: List[str]) -> int:
             "check that the script moves its model to \"cuda\" where torch.cuda.is_available() is true",
         )
     return _written_and_answered(recorded, given)
+
+
+def _check_file(path: Optional[str]) -> None:
+    """Refuses a file that cannot be written before the script has run for long."""
+    if path is None:
+        return
+    if os.path.isdir(path):
+        raise VramfitError(f"{path}: found a folder, needed a file")
+    folder = os.path.dirname(path) or "."
+    if not os.path.isdir(folder):
+        raise VramfitError(f"{path}: there is no folder {folder}", "make it first")
 
 
 def _written_and_answered(recorded: Any, given: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Tuple
 import torch
 
 from ..patches import Patches
-from .properties import Gpu, Properties
+from .properties import Gpu, Properties, check_device
 
 __all__ = ["Gpu", "install"]
 
@@ -82,7 +82,7 @@ class _Generator(torch.Generator):
 
 
 _NOTHING: Tuple[str, ...] = (
-    "synchronize", "set_device", "manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all", "init",
+    "synchronize", "manual_seed", "manual_seed_all", "seed", "seed_all", "set_rng_state", "set_rng_state_all", "init",
     "ipc_collect", "reset_peak_memory_stats", "reset_max_memory_allocated", "reset_max_memory_cached", "reset_accumulated_memory_stats",
     "set_stream", "_lazy_init", "set_per_process_memory_fraction", "_sleep", "set_sync_debug_mode",
 )
@@ -120,7 +120,7 @@ def install(patches: Patches, gpu: Gpu, recorder: Any) -> None:
         "current_stream": always(_Stream()), "default_stream": always(_Stream()), "stream": stream, "Stream": _Stream, "Event": _Event,
         "StreamContext": stream, "empty_cache": empty_cache, "get_rng_state": _rng_state, "get_rng_state_all": lambda: [_rng_state()],
         "get_arch_list": always([f"sm_{gpu.capability[0]}{gpu.capability[1]}"]), "can_device_access_peer": always(False),
-        "is_current_stream_capturing": always(False), "get_sync_debug_mode": always(0),
+        "set_device": check_device, "is_current_stream_capturing": always(False), "get_sync_debug_mode": always(0),
     }
     answers.update({name: always(None) for name in _NOTHING})
     answers.update({name: always(0) for name in _ZERO})
@@ -161,6 +161,7 @@ class _Device:
     """Stands for ``torch.cuda.device``: there is one GPU."""
 
     def __init__(self, device: Any = None) -> None:
+        check_device(device)
         self.idx = 0
         self.prev_idx = 0
 

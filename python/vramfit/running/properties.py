@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Dict, Tuple
 
+import torch
+
 # By compute capability: threads of a multiprocessor, and kB of its shared memory (CUDA C++ Programming Guide, technical specifications).
 _LIMITS: Dict[Tuple[int, int], Tuple[int, int]] = {
     (6, 0): (2048, 64), (6, 1): (2048, 96), (7, 0): (2048, 96), (7, 5): (1024, 64), (8, 0): (2048, 164), (8, 6): (1536, 100),
@@ -59,3 +61,12 @@ class Properties:
         recorder = self._recorder
         recorder.session.note(f"{recorder.where()}: asks for the GPU's {name}, which is not known here; 0 was answered")
         return 0
+
+
+def check_device(device: Any) -> None:
+    """Ends a script that asks for another GPU than the first, as PyTorch does where there is one."""
+    index = device if isinstance(device, int) else None
+    if isinstance(device, (str, torch.device)) and str(device).startswith("cuda:"):
+        index = torch.device(device).index
+    if index is not None and index > 0 and not isinstance(device, bool):
+        raise RuntimeError(f"CUDA error: invalid device ordinal: the script asks for GPU {index}, and `vramfit run` simulates one, number 0")

@@ -88,6 +88,7 @@ def record(
     try:
         regions.install()
         cuda.install(patches, gpu, recorder)
+        patches.set(os, "_exit", _leaving(os.getpid(), os._exit))
         handles = libraries.install(patches, recorder, stepped, world)
         regions.recorder = recorder
         with distributed.Environment(world):
@@ -145,6 +146,17 @@ def _run(path: str, arguments: List[str], code: CodeType, recorder: ScriptRecord
         sys.argv, sys.path[:], sys.modules["__main__"] = before
 
 
+def _leaving(owner: int, leave: Callable[[int], Any]) -> Callable[[int], None]:
+    """``os._exit`` for a script that still needs its answer. Processes that it has forked end at once."""
+
+    def leave_at_once(status: int) -> None:
+        if os.getpid() != owner:
+            leave(status)
+        raise SystemExit(status)
+
+    return leave_at_once
+
+
 def _hint(problem: BaseException) -> str:
     """What to do about an exception that the machine is the reason for, not the script."""
     if isinstance(problem, OSError) and "huggingface.co" in str(problem):
@@ -152,6 +164,8 @@ def _hint(problem: BaseException) -> str:
             "the script runs as it is, so it needs the files that it loads: run it once with a network, or `hf download NAME`. "
             "Without the weights, from_config(AutoConfig.for_model(...)) instead of from_pretrained needs the same memory"
         )
+    if isinstance(problem, RuntimeError) and "Found no NVIDIA driver" in str(problem):
+        return "a process that the script started used the GPU; only the script's own process is followed"
     return ""
 
 

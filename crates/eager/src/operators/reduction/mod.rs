@@ -60,6 +60,10 @@ pub(super) const OPERATORS: &[Operator] = &[
         },
     ),
     Operator::new(
+        &["aten.count_nonzero.default", "aten.count_nonzero.dim_IntList"],
+        Facts { memory: Modelled(sum::count_nonzero), time: Time::moves("sum", Extent::Input), ..FAMILY },
+    ),
+    Operator::new(
         &["aten.any.default", "aten.all.default", "aten._is_all_true.default"],
         Facts {
             memory: Modelled(|context, call| sum::truth(context, call, &Over::all(call)?)),

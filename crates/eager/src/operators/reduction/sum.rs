@@ -57,6 +57,15 @@ pub(super) fn truth(context: &mut Context, call: &Call<'_>, over: &Over) -> Outc
     Ok(smallvec![result])
 }
 
+/// `count_nonzero(self, dim)`: a sum of truth values.
+pub(super) fn count_nonzero(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let over = Over::listed(call)?;
+    let truths = (source.dtype() != Dtype::Bool).then(|| elementwise(context, &[source], Dtype::Bool));
+    let truths = truths.as_ref().unwrap_or(source);
+    Ok(smallvec![reduced(context, truths, &over, Dtype::Int64, Reduction::summing(Dtype::Int64))])
+}
+
 /// `source.any()`.
 pub(in crate::operators) fn any_of(context: &mut Context, source: &Tensor) -> Tensor {
     let result = context.empty_contiguous(Dtype::Bool, &[]);

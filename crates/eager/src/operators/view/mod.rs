@@ -215,7 +215,10 @@ pub(super) const OPERATORS: &[Operator] = &[
             ..FAMILY
         },
     ),
-    Operator::new(&["aten.detach_.default"], Facts { effect: Effect::WritesFirst, ..FAMILY }),
+    Operator::new(
+        &["aten.detach_.default"],
+        Facts { memory: Modelled(same::detach), effect: Effect::WritesFirst, ..FAMILY },
+    ),
     Operator::new(
         &["aten.view_as_complex.default", "aten.view_as_real.default"],
         Facts { memory: Modelled(same::other_numbers), time: Time::ASSUMED, ..FAMILY },
