@@ -27,6 +27,8 @@ pub struct SimulatedDriver {
     used: u64,
     space: AddressSpace,
     host: u64,
+    /// Free bytes of the last slab of small pinned blocks.
+    slab: u64,
     /// Where segments go instead, whatever else uses addresses.
     sequence: Option<Sequence>,
 }
@@ -70,9 +72,10 @@ mod context {
     /// Local memory once it has grown.
     pub const GROWN_LOCAL_MEMORY: u64 = 506 * MIB;
 }
-/// The C library returns larger blocks to the operating system when they are freed. Its threshold grows to the largest
-/// block freed so far; importing PyTorch and transformers leaves it between 3 and 4 MiB.
-const KEPT_BLOCK: u64 = 4 << 20;
+/// Pinned host memory is in CUDA's address space too: smaller blocks share slabs of this size.
+const SLAB: u64 = 2 << 20;
+/// Pinned blocks begin at multiples of this.
+const PINNED_GRANULARITY: u64 = 512;
 /// Host memory is above CUDA's, because it was mapped first.
 const HIGHEST_HOST_ADDRESS: u64 = 1 << 61;
 
@@ -87,6 +90,7 @@ impl SimulatedDriver {
             used: 0,
             space: AddressSpace::new(HIGHEST_ADDRESS, false),
             host: HIGHEST_HOST_ADDRESS,
+            slab: 0,
             sequence: None,
         }
     }
@@ -128,17 +132,21 @@ impl SimulatedDriver {
         self.space.place(bytes.next_multiple_of(GRANULARITY));
     }
 
-    /// The program frees a tensor in host memory. If it was large, CUDA can use its addresses.
-    pub fn host_frees(&mut self, bytes: u64) {
-        if SimulatedDriver::minds_host_free(bytes) {
-            self.host = self.host.saturating_sub(bytes);
-            self.space.open_gap(self.host, bytes);
+    /// `cudaHostAlloc`: the program or a library pins host memory, and keeps it.
+    pub fn pins_host_memory(&mut self, bytes: u64) {
+        let bytes = bytes.next_multiple_of(PINNED_GRANULARITY);
+        if bytes <= self.slab {
+            self.slab -= bytes;
+            return;
         }
+        self.slab = SLAB.checked_sub(bytes).unwrap_or(self.slab);
+        self.space.place(bytes.next_multiple_of(GRANULARITY));
     }
 
-    /// Whether freeing a host tensor of this size changes which addresses CUDA can use.
-    pub fn minds_host_free(bytes: u64) -> bool {
-        bytes > KEPT_BLOCK
+    /// The C library returns a block of host memory to the operating system: CUDA can use its addresses.
+    pub fn host_frees(&mut self, bytes: u64) {
+        self.host = self.host.saturating_sub(bytes);
+        self.space.open_gap(self.host, bytes);
     }
 
     /// Adds free address space, where a recording shows that segments were. What is known already does not change.

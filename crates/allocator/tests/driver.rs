@@ -86,13 +86,28 @@ fn addresses_of_large_freed_host_tensors_are_used_for_new_chunks() {
     let mut driver = SimulatedDriver::in_process(80 << 30);
     fill(&mut driver);
     let mut small = driver.clone();
-    small.host_frees(4 * MIB);
+    small.host_frees(63 * MIB);
     let mut large = driver.clone();
     large.host_frees(512 * MIB);
     let below_context = driver.allocate(20 * MIB).unwrap();
-    assert_eq!(small.allocate(20 * MIB), Some(below_context), "the C library keeps it");
+    assert_eq!(small.allocate(20 * MIB), Some(below_context), "a chunk needs 32 MiB more room");
     assert_eq!(large.allocate(20 * MIB), Some((1 << 61) - 32 * MIB), "the gap is used from above");
-    assert!(SimulatedDriver::minds_host_free(4 * MIB + 1) && !SimulatedDriver::minds_host_free(4 * MIB));
+}
+
+#[test]
+fn small_pinned_blocks_share_a_slab_and_large_ones_have_their_own_place() {
+    let mut driver = SimulatedDriver::in_process(80 << 30);
+    let mut other = driver.clone();
+    driver.pins_host_memory(4);
+    driver.pins_host_memory(MIB);
+    driver.pins_host_memory(4 * MIB);
+    driver.pins_host_memory(MIB - 512);
+    other.library_takes(2 * MIB);
+    other.library_takes(4 * MIB);
+    assert_eq!(driver.allocate(2 * MIB), other.allocate(2 * MIB));
+    driver.pins_host_memory(1);
+    other.library_takes(2 * MIB);
+    assert_eq!(driver.allocate(2 * MIB), other.allocate(2 * MIB), "the first slab is full");
 }
 
 #[test]

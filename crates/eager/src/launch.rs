@@ -2,7 +2,7 @@
 //!
 //! PyTorch's allocator never sees this memory, but it is located between its segments. As seen on an H200 with CUDA 13: the
 //! first kernel that is no copy, matrix product or scan makes the context's local memory grow; the first reduction or
-//! look-up takes 10 MiB; a cuBLAS handle takes 64 MiB, the first one 2 MiB more (`docs/cuda-addresses.md`).
+//! look-up takes 10 MiB; a cuBLAS handle takes 64 MiB, the first one pinned host memory too (`docs/cuda-addresses.md`).
 
 use crate::memory::{Memory, SideEventKind};
 
@@ -41,7 +41,7 @@ impl Launched {
     /// A thread makes its cuBLAS handle.
     pub fn blas_handle(&mut self, memory: &mut Memory) {
         if !std::mem::replace(&mut self.has_blas, true) {
-            memory.add_side_event(SideEventKind::LibraryAllocates(2 * MIB));
+            memory.add_side_event(SideEventKind::HostPins(1 << 10));
         }
         memory.add_side_event(SideEventKind::LibraryAllocates(64 * MIB));
     }

@@ -8,7 +8,6 @@ mod storage;
 use std::cell::RefCell;
 use std::rc::Rc;
 
-use vramfit_allocator::SimulatedDriver;
 use vramfit_cudnn::convolution::PlanId;
 
 pub use storage::Storage;
@@ -123,8 +122,10 @@ pub enum SideEventKind {
     LocalMemoryGrows,
     /// A library allocates so many bytes from the driver.
     LibraryAllocates(u64),
-    /// The process frees so many bytes on the host.
+    /// The process returns so many bytes on the host to the operating system.
     HostFrees(u64),
+    /// The process or a library pins so many bytes on the host.
+    HostPins(u64),
     /// The script calls `torch.cuda.empty_cache()`.
     CacheEmptied,
 }
@@ -141,6 +142,23 @@ pub struct Memory {
     live: u32,
     is_muted: bool,
     is_closed: bool,
+    host: Host,
+}
+
+/// What is known of the process's host memory.
+#[derive(Clone, Copy, Debug)]
+struct Host {
+    /// The C library keeps blocks of up to so many bytes when they are freed.
+    kept: u64,
+    /// Whether a value was read, for which PyTorch pins a block that it keeps.
+    has_read: bool,
+}
+
+impl Default for Host {
+    /// The C library's threshold grows to the largest block freed so far; importing PyTorch and transformers leaves it between 3 and 4 MiB.
+    fn default() -> Host {
+        Host { kept: 4 << 20, has_read: false }
+    }
 }
 
 /// The id of a storage for which nothing was allocated.
@@ -173,6 +191,7 @@ impl Memory {
             live: 0,
             is_muted: false,
             is_closed: false,
+            host: Host::default(),
         }
     }
 
@@ -229,8 +248,20 @@ impl Memory {
 
     /// The host frees so many bytes, such as its copy of a tensor that has been moved.
     pub fn host_frees(&mut self, bytes: u64) {
-        if SimulatedDriver::minds_host_free(bytes) {
+        if bytes > self.host.kept {
             self.add_side_event(SideEventKind::HostFrees(bytes));
+        }
+    }
+
+    /// The C library keeps freed blocks of up to so many bytes.
+    pub fn host_keeps(&mut self, bytes: u64) {
+        self.host.kept = bytes;
+    }
+
+    /// A value on the GPU is read: PyTorch copies it to a pinned block, which it uses again for the next.
+    pub fn host_reads_value(&mut self) {
+        if !std::mem::replace(&mut self.host.has_read, true) {
+            self.add_side_event(SideEventKind::HostPins(8));
         }
     }
 

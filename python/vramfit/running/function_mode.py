@@ -7,6 +7,7 @@ from typing import Any, Callable, Dict, Optional, Tuple, TypeVar
 import torch
 
 from ..function_mode import FunctionMode, NoHandle, _property
+from .properties import check_device
 from .recorder import ScriptRecorder
 
 Tensor = torch.Tensor
@@ -23,6 +24,10 @@ class ScriptMode(FunctionMode):
     recorder: ScriptRecorder
 
     def __torch_function__(self, func: Any, types: Any, args: Tuple[Any, ...] = (), kwargs: Optional[Dict[str, Any]] = None) -> Any:
+        if kwargs and "device" in kwargs:
+            check_device(kwargs["device"])
+        elif func in _MOVES and len(args) > 1:
+            check_device(args[1])
         handler = _HANDLERS.get(func)
         if handler is not None:
             return handler(self, func, args, kwargs or {})
@@ -97,6 +102,13 @@ def _grad_fn(mode: ScriptMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[st
 @_script_handles(Tensor.is_pinned, Tensor.is_shared)
 def _is_pinned(mode: ScriptMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> bool:
     return False
+
+
+@_script_handles(Tensor.pin_memory)
+def _pin_memory(mode: ScriptMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    if mode.recorder.info_of(args[0]).host:
+        mode.recorder.pinned.hold(args[0])
+    return args[0]
 
 
 @_script_handles(Tensor.data_ptr)

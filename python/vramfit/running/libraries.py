@@ -16,6 +16,7 @@ from ..patches import Patches
 from ..regions import tensors_in
 from ..transforms import in_a_transform
 from . import backward, distributed, distributions, function_transforms, lbfgs, legacy_types, loaders, saved, sparse, tensor_methods
+from .host_memory import kept_when_freed
 from .recorder import ScriptRecorder
 
 
@@ -123,9 +124,12 @@ def _parameters(patches: Patches, recorder: ScriptRecorder) -> None:
 
 def _moves(patches: Patches, recorder: ScriptRecorder) -> None:
     original: Callable[..., Any] = torch.nn.Module._apply
-    depth = [0]
+    depth, is_first = [0], [True]
 
     def apply(module: torch.nn.Module, *args: Any, **kwargs: Any) -> Any:
+        if is_first[0] and recorder.active:
+            is_first[0] = False
+            recorder.pseudo("host_keeps", {"bytes": kept_when_freed()})
         depth[0] += 1
         try:
             result = original(module, *args, **kwargs)

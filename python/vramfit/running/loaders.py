@@ -5,6 +5,7 @@ A loader without workers is watched for its first batch: if that made no tensor 
 
 from __future__ import annotations
 
+import sys
 from typing import Any, Callable
 
 import torch
@@ -17,6 +18,7 @@ from ..devices import is_on_gpu
 from ..patches import Patches
 from ..regions import tensors_in
 from ..tensors import HOST, META
+from .host_memory import PinnedBatches
 from .random_numbers import WorkerNumbers
 from .recorder import ScriptRecorder
 
@@ -50,6 +52,14 @@ def _without_values(value: Any) -> Any:
     return META if isinstance(value, torch.device) and value.type == "cpu" else value
 
 
+def _length(loader: Any) -> int:
+    """How many batches there are; a stream does not say."""
+    try:
+        return len(loader)
+    except TypeError:
+        return sys.maxsize
+
+
 def install(patches: Patches, recorder: ScriptRecorder) -> None:
     """Has loaders run in this process."""
     original: Callable[..., Any] = DataLoader.__init__
@@ -66,11 +76,11 @@ def install(patches: Patches, recorder: ScriptRecorder) -> None:
                 positional[_WORKERS] = 0
             else:
                 named["num_workers"] = 0
-        if len(positional) > _PINS:
-            positional[_PINS] = False
-        else:
-            named["pin_memory"] = False
+        ahead = workers * (kwargs.get("prefetch_factor") or 2)
+        pins = bool(positional[_PINS] if len(positional) > _PINS else named.get("pin_memory"))
         original(loader, dataset, *positional, **named)
+        loader._vramfit_ahead = ahead
+        loader.pin_memory = pins
         loader._vramfit_on_host = bool(workers)
         loader._vramfit_workers = workers
 
@@ -85,6 +95,13 @@ def install(patches: Patches, recorder: ScriptRecorder) -> None:
             return iterator._dataset_fetcher.fetch(index)
 
     def next_data(iterator: Any) -> Any:
+        batch = next_batch(iterator)
+        if iterator._vramfit_pinned is not None:
+            iterator._vramfit_batches += 1
+            iterator._vramfit_pinned.next(batch, _length(iterator._vramfit_loader) - iterator._vramfit_batches)
+        return batch
+
+    def next_batch(iterator: Any) -> Any:
         loader = iterator._vramfit_loader
         if not getattr(loader, "_vramfit_on_host", False):
             before = len(recorder.rows)
@@ -104,8 +121,11 @@ def install(patches: Patches, recorder: ScriptRecorder) -> None:
     original_begin: Callable[..., Any] = _SingleProcessDataLoaderIter.__init__
 
     def begin(iterator: Any, loader: Any) -> None:
-        iterator._vramfit_loader = loader
+        iterator._vramfit_loader, iterator._vramfit_batches = loader, 0
+        pins, loader.pin_memory = loader.pin_memory, False
         original_begin(iterator, loader)
+        loader.pin_memory = pins
+        iterator._vramfit_pinned = PinnedBatches(recorder.pinned, getattr(loader, "_vramfit_ahead", 0)) if pins else None
         # Workers that make the items of a stream have a copy of it each, which is not followed.
         count = 0 if loader._dataset_kind == _DatasetKind.Iterable else getattr(loader, "_vramfit_workers", 0)
         numbers = WorkerNumbers(count, iterator._base_seed, loader.worker_init_fn, loader.dataset) if count else None

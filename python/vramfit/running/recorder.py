@@ -14,6 +14,7 @@ from ..session import Session
 from ..outcomes import NEW, SAME, Outcome, substituted
 from ..rules import contiguous_stride
 from ..tensors import HOST, LEAF, VIEW, Info, Kind, Storage, numel
+from .host_memory import PinnedBlocks
 from .inner_results import place_in_graph
 from .memory_figures import MemoryReads
 from .random_numbers import RandomNumbers
@@ -71,15 +72,14 @@ class ScriptRecorder(Recorder):
         self.retained: Set[int] = set()
         # Whether the script ever had cuDNN choose its plans by trying them.
         self.is_cudnn_benchmarked = False
-        # Whether a scaler ever decided by values if an optimizer does its step.
-        self.has_grad_scaler = False
-        # Whether sizes follow from values that are assumed.
-        self.has_assumed_sizes = False
+        # Whether a scaler ever decided by values if an optimizer does its step, and whether sizes follow from values that are assumed.
+        self.has_grad_scaler = self.has_assumed_sizes = False
         # Lines that read values that are not computed.
         self.stand_ins: Dict[str, int] = {}
         self.sparse = SparseTensors(self.cause, self.where)
         self.memory_reads = MemoryReads(self.where)
         self.random_numbers = RandomNumbers(self.paused)
+        self.pinned = PinnedBlocks(lambda size: self.pseudo("pinned", {"bytes": size}))
 
     def adopt(self, tensor: torch.Tensor, kind: Kind, storage: Optional[Storage], offset: int, host: bool, **more: Any) -> Info:
         info = super().adopt(tensor, kind, storage, offset, host, **more)

@@ -89,7 +89,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten._local_scalar_dense.default", "aten.is_nonzero.default", "aten.item.default"],
-        Facts { time: Time::WAIT, ..FAMILY },
+        Facts { memory: Modelled(read), time: Time::WAIT, ..FAMILY },
     ),
     Operator::new(&["aten.equal.default"], Facts { memory: Modelled(equal), time: Time::WAIT, ..FAMILY }),
     Operator::new(&["aten.lift_fresh_copy.default"], Facts { greatest: Greatest::Same, ..FAMILY }),
@@ -243,6 +243,14 @@ fn made_on_host(context: &mut Context, call: &Call<'_>) -> Outcome {
     Ok(smallvec![context.empty(layout)])
 }
 
+/// A value that Python reads.
+fn read(context: &mut Context, call: &Call<'_>) -> Outcome {
+    if call.tensor(0).is_ok_and(|tensor| !tensor.is_on_host()) {
+        context.memory().borrow_mut().host_reads_value();
+    }
+    Ok(smallvec![])
+}
+
 /// `eq(first, second).all().item()`.
 fn equal(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (first, second) = (call.tensor(0)?, call.tensor(1)?);
@@ -252,6 +260,7 @@ fn equal(context: &mut Context, call: &Call<'_>) -> Outcome {
     let truth = Reduction { partial_bytes: 1, input_vector: 4, max_threads: 512 };
     let elements = context.empty(first.like(Dtype::Bool));
     let all = context.reduce(&elements, &[], false, Dtype::Bool, truth);
+    context.memory().borrow_mut().host_reads_value();
     drop(all);
     drop(elements);
     Ok(smallvec![])

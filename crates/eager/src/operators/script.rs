@@ -8,6 +8,7 @@ use super::call::{Call, Outcome};
 use super::facts::*;
 use super::view::leaf_with;
 use crate::autograd::{Context, Tensor};
+use crate::memory::SideEventKind;
 
 /// What the family's entries have in common.
 const FAMILY: Facts = Facts {
@@ -32,9 +33,25 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["vramfit.set_data"], Facts { memory: Modelled(set_data), ..FAMILY }),
     Operator::new(&["vramfit.parameter"], Facts { memory: Modelled(parameter), ..FAMILY }),
     Operator::new(&["vramfit.read", "vramfit.retain_grad"], Facts { memory: Modelled(nothing), ..FAMILY }),
+    Operator::new(&["vramfit.pinned"], Facts { memory: Modelled(pinned), ..FAMILY }),
+    Operator::new(&["vramfit.host_keeps"], Facts { memory: Modelled(host_keeps), ..FAMILY }),
 ];
 
 fn nothing(_context: &mut Context, _call: &Call<'_>) -> Outcome {
+    Ok(smallvec![])
+}
+
+/// `cudaHostAlloc` of so many bytes.
+fn pinned(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let bytes = call.int(0)?.unsigned_abs();
+    context.memory().borrow_mut().add_side_event(SideEventKind::HostPins(bytes));
+    Ok(smallvec![])
+}
+
+/// The C library keeps freed blocks of up to so many bytes.
+fn host_keeps(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let bytes = call.int(0)?.unsigned_abs();
+    context.memory().borrow_mut().host_keeps(bytes);
     Ok(smallvec![])
 }
 

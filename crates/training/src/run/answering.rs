@@ -148,6 +148,7 @@ impl<'p> Answering<'p> {
                     SideEventKind::LocalMemoryGrows => self.allocator.driver().grow_local_memory(),
                     SideEventKind::LibraryAllocates(bytes) => self.allocator.driver().library_takes(bytes),
                     SideEventKind::HostFrees(bytes) => self.allocator.driver().host_frees(bytes),
+                    SideEventKind::HostPins(bytes) => self.allocator.driver().pins_host_memory(bytes),
                     SideEventKind::CacheEmptied => self.allocator.empty_cache(),
                 }
             }

@@ -21,6 +21,7 @@ pub(in crate::operators) fn nonzero(context: &Context, source: &Tensor, count: i
     let elements = source.layout().elements();
     let counter = context.scratch(4);
     drop(context.scratch(cub::count(elements)));
+    context.memory().borrow_mut().host_reads_value();
     let places = indices(context, &[source.shape().len() as i64, count]);
     drop(context.scratch(cub::select(elements)));
     drop(counter);
