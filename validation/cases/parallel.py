@@ -130,6 +130,9 @@ def fsdp2():
         Case("fsdp2-t5", "t5", 8, 128, parallel="fsdp2", world=2),
         Case("fsdp2-resnet18", "resnet18", 16, optimizer="momentum", parallel="fsdp2", world=2),
         Case("fsdp2-vit", "vit-b-16", 4, parallel="fsdp2", world=4),
+        # Blocks within blocks.
+        Case("fsdp2-resnet-hf", "resnet-hf", 16, parallel="fsdp2", world=4),
+        Case("hsdp-resnet-hf", "resnet-hf", 16, parallel="hsdp:2x2", world=4, reshard_after_forward="true"),
         Case("hsdp-gpt2-small", "gpt2-small", 4, 256, parallel="hsdp:2x4", world=8, **mixed),
         Case("hsdp-llama-small", "llama-small", 4, 256, parallel="hsdp:2x2", world=4),
         Case("hsdp-residual", "residual", 511, parallel="hsdp:4x8", world=32),

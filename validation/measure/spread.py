@@ -31,15 +31,15 @@ def begin(case, device):
 
 
 def blocks(model):
-    """The repeated blocks: members of one class, with parts of their own, of a list."""
+    """The repeated blocks: members of one class, with parts of their own, of a list. Inner ones first, as `fully_shard` needs them."""
     found = []
-    for module in model.modules():
+    for name, module in model.named_modules():
         if isinstance(module, (torch.nn.ModuleList, torch.nn.Sequential)):
             members = list(module.children())
             alike = len({type(member) for member in members}) == 1
             if members and alike and all(any(member.children()) for member in members):
-                found += members
-    return found
+                found += [(name.count("."), member) for member in members]
+    return [member for _, member in sorted(found, key=lambda pair: -pair[0])]
 
 
 def replicate(model, case, device):

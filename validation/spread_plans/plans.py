@@ -45,6 +45,16 @@ STARTS = [
     ("gpt2-medium", 2, 256, [], 0.25, "ddp", "dtype,amp,seq,batch"),
     ("bert-large", 4, 128, [], 0.25, "ddp", "dtype,amp,seq,batch"),
     ("qwen2-0.5b", 1, 128, [], 0.3, "ddp", "dtype,amp,seq,batch"),
+    # DDP again, from which the search also tries ZeRO: of what it finds, only plans with ZeRO run.
+    ("llama-small", 8, 256, ["--dtype", "bf16"], 0.6, "ddp to ZeRO"),
+    ("llama-small", 8, 256, [], 0.5, "ddp to ZeRO"),
+    ("opt", 8, 128, [], 0.6, "ddp to ZeRO"),
+    ("opt", 8, 128, [], 0.5, "ddp to ZeRO"),
+    ("mistral", 4, 256, [], 0.6, "ddp to ZeRO"),
+    ("mistral", 4, 256, [], 0.5, "ddp to ZeRO"),
+    ("qwen2", 4, 128, ["--dtype", "bf16"], 0.75, "ddp to ZeRO"),
+    ("bert-mlm", 16, 128, [], 0.4, "ddp to ZeRO"),
+    ("electra-mlm", 16, 128, [], 0.7, "ddp to ZeRO"),
 ]
 PRELUDE = """import json, os, sys
 if {conf!r}:
@@ -99,6 +109,7 @@ def make(given):
     given.out.mkdir(parents=True, exist_ok=True)
     for model, batch, seq, flags, share, *way in STARTS[given.first :]:
         way, kept = [*way, *["ddp", ""][len(way) :]]
+        way, _, wanted = way.partition(" to ")
         capture = HERE.parent / "captures" / f"{model}.vramfit"
         sizes = ["--batch", batch, *(["--seq", seq] if seq else []), *flags]
         spread = ["--parallel", way, "--world", GPUS]
@@ -109,6 +120,8 @@ def make(given):
         answer = ask(given.binary, "plan", capture, *sizes, *asked, *kept, "--vram", cap)
         groups, chosen = set(), []
         for plan in answer["plans"]:
+            if wanted and not plan["settings"]["parallel"].startswith("deepspeed:"):
+                continue
             if plan["group"] not in groups and len(chosen) < 3:
                 groups.add(plan["group"])
                 chosen.append(plan)
@@ -118,7 +131,7 @@ def make(given):
             settings = plan["settings"]
             rows = {"conf": settings["alloc_conf"], "file": plan.get("deepspeed", ""), "model": model, "dtype": dtype, "validation": str(HERE.parent), "cap": cap, "batch": settings["batch"], "seq": settings["sizes"].get("seq", seq)}
             text = PRELUDE.format(count=STEPS * settings["accumulate"], **rows) + plan["code"] + EPILOGUE
-            name = f"{model}{'' if way == 'ddp' else '-' + way.replace(':', '')}-{round(100 * share)}-{'start' if number == 0 else number}"
+            name = f"{model}{'' if way == 'ddp' else '-' + way.replace(':', '')}{'-zero' if wanted else ''}-{round(100 * share)}-{'start' if number == 0 else number}"
             (given.out / f"{name}.py").write_text(text)
             facts = {"name": name, "model": model, "cap": cap, "predicted": plan["peak_reserved"], "is_start": number == 0}
             facts["what"] = f"{settings['parallel']}, batch {settings['batch']} a GPU" if number == 0 else "; ".join(change["after"] for change in plan["changes"])
@@ -164,7 +177,7 @@ def table(given):
     print("recommended plan, and of the first of each other group, ran on an H200 as rank 0 of four: 20 steps in a process of its own, the limit set by")
     print("`set_per_process_memory_fraction`, PyTorch's fake process group for the other ranks. NCCL was not there. In a first run the 11 plans with")
     print("autocast failed: their code gave autocast an object where PyTorch takes a name. The code was mended, and all ran again.")
-    print("DeepSpeed's plans and those with weights on the CPU were added later and ran once.\n")
+    print("DeepSpeed's plans and those with weights on the CPU were added later and ran once. So were plans from DDP to ZeRO: of what `plan --gpus 4` finds, those with ZeRO.\n")
     print(f"{len(ran)} of {len(plans)} plans run; {died} of {len(starts)} starts die of memory. Reserved memory is as predicted in {equal} of {len(ran)}, the worst off by {worst:.2%}.")
     if lived:
         print(f"The start of {', '.join(lived)} fits after all, by giving cached memory back: `plan` says so of it.")

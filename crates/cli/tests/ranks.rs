@@ -157,6 +157,10 @@ fn mistakes_are_named() {
         (&["--parallel", "fsdp2", "--world", "4", "--shard", "nowhere.*"], "the model has no such module"),
         (&["--world", "4"], "needed ddp, zero1, fsdp2, hsdp:RxS, tp or deepspeed:STAGE"),
         (&["--param-dtype", "bf16"], "needed fsdp2 or hsdp:RxS"),
+        (
+            &["--parallel", "ddp", "--world", "2", "--shard", "transformer.h.0"],
+            "--shard: found --parallel ddp, needed fsdp2 or hsdp:RxS",
+        ),
         (&["--parallel", "fsdp2", "--world", "4", "--gradient-as-bucket-view"], "needed ddp or zero1"),
         (&["--parallel", "ddp", "--world", "4", "--static-graph", "--accumulate", "2"], "needed --no-sync false"),
         (
@@ -225,8 +229,45 @@ fn mistakes_about_gpus_are_named() {
         (&["--gpus", "4", "--world", "3"], "found 4 GPUs"),
         (&["--gpus", "4", "--link", "fast"], "needed nvlink, pcie or a number"),
         (&["--gpus", "4", "--network", "0"], "a number of GB/s above 0"),
+        (&["--link", "nvlink"], "--link: needs --gpus"),
+        (&["--network", "5"], "--network: needs --gpus and --nodes"),
+        (&["--gpus", "4", "--network", "5"], "--network: found one machine, needed --nodes"),
     ] {
         let message = refusal(&[&["plan", model.as_str(), "--vram", "2GiB"], more].concat());
         assert!(message.contains(words), "{more:?}: {message}");
     }
+}
+
+#[test]
+fn shards_are_made_of_inner_blocks_first_as_fully_shard_needs_them() {
+    let model = capture("resnet-hf");
+    let given = ["--parallel", "fsdp2", "--world", "4", "--batch", "8", "--gpu", "H200", "--vram", "240MiB"];
+    let answer = json(&[&["plan", model.as_str()], &given[..]].concat()).1;
+    let code = answer["plans"][0]["code"].as_str().unwrap();
+    let place = |list: &str| code.find(&format!("\"{list}\",")).unwrap();
+    assert!(place("resnet.encoder.stages.0.layers.0.layer") < place("resnet.encoder.stages.0.layers"), "{code}");
+    assert!(place("resnet.encoder.stages.3.layers") < place("resnet.encoder.stages"), "{code}");
+}
+
+#[test]
+fn heads_whose_halves_are_stacked_are_split_as_measured() {
+    let model = capture("cohere");
+    let given = ["--batch", "6", "--seq", "200", "--checkpoint", "blocks", "--parallel", "tp", "--world", "2"];
+    let report = json(&[&["estimate", model.as_str()], &given[..]].concat()).1;
+    assert_eq!(report["peak_allocated"], 1_384_359_936_u64);
+}
+
+#[test]
+fn a_batch_norm_that_computes_in_another_type_than_its_statistics_has_a_note() {
+    let note = |model: &str, more: &[&str]| {
+        let model = capture(model);
+        let start = ["estimate", model.as_str(), "--batch", "4", "--parallel", "fsdp2", "--world", "2"];
+        let report = json(&[&start[..], more].concat()).1;
+        let notes = report["notes"].as_array().unwrap().clone();
+        notes.iter().any(|note| note.as_str().unwrap().contains("PyTorch refuses the backward pass of"))
+    };
+    assert!(note("resnet-hf", &["--param-dtype", "bf16"]));
+    assert!(!note("resnet-hf", &["--dtype", "bf16"]), "statistics are cast with the model");
+    assert!(!note("resnet-hf", &["--param-dtype", "bf16", "--channels-last"]), "other kernels run");
+    assert!(!note("dinov2", &["--param-dtype", "bf16"]), "it has none");
 }

@@ -4,7 +4,7 @@ pub mod ranks;
 pub mod training;
 pub mod values;
 
-pub use ranks::{Elements, ParallelWay, RankFlags, Reshard};
+pub use ranks::{Elements, ParallelWay, RankFlags, Reshard, Speed};
 pub use training::{
     EstimateArguments, FineTuningFlags, Layers, MaxBatchArguments, ModelAt, PlanArguments, RunSettings,
 };

@@ -20,7 +20,7 @@ pub mod script;
 pub mod shortcuts;
 
 pub use holders::Holder;
-pub use process::Traffic;
+pub use process::{Traffic, sharded_modules};
 pub use program::Program;
 pub use record::{check, record, record_forward, record_script, visit};
 pub use report::{Account, Failure, Label, LaterPeaks, Peak, Phase, PhaseReport, Run};

@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 
 use vramfit_catalogue::{Catalogue, CudaContext};
+use vramfit_eager::machine::{H200, Machine};
 use vramfit_graph::bind::Bound;
 use vramfit_training::Run;
 use vramfit_training::answer::STREAMS;
@@ -12,7 +13,7 @@ use crate::difference;
 use crate::measured::{Case, RecordedTrace, measured, read_compressed, trace};
 use crate::recordings::Result;
 use crate::segments;
-use crate::simulation::{capture_of, simulate, simulate_from};
+use crate::simulation::{capture_of, simulate_from, simulate_on};
 
 /// The diff of one case with its recorded trace.
 ///
@@ -92,6 +93,14 @@ fn phases(case: &Case, run: &Run) -> String {
 /// # Errors
 /// The measurements cannot be read.
 pub fn overview(part: u32) -> Result<String> {
+    overview_on(part, H200)
+}
+
+/// The same on another machine, such as one with a cuDNN that is asked.
+///
+/// # Errors
+/// The measurements cannot be read.
+pub fn overview_on(part: u32, machine: Machine) -> Result<String> {
     let measured = measured()?;
     let catalogue = Catalogue::built_in().map_err(|error| error.to_string())?;
     let gpu = catalogue.find("H200").map_err(|error| error.to_string())?;
@@ -100,7 +109,7 @@ pub fn overview(part: u32) -> Result<String> {
     let mut summary = Summary::default();
     for (name, case) in measured.cases.iter().filter(|(_, case)| case.part == part && !case.phases.is_empty()) {
         let recorded = trace(name).ok();
-        let line = simulate(case, |_, run| {
+        let line = simulate_on(case, machine, |_, run| {
             let row = Row::new(case, run, context);
             let events = recorded.as_ref().map_or((0, 0), |trace| difference::agreement(trace, run));
             let core = recorded.as_ref().map_or((0, 0), |trace| difference::agreement_up_to_workspaces(trace, run));

@@ -14,6 +14,7 @@ pub mod max_batch;
 pub mod measured;
 pub mod price;
 pub mod ranks;
+pub mod recorded_answers;
 pub mod recordings;
 pub mod segments;
 pub mod simulation;

@@ -5,12 +5,13 @@ use std::process::ExitCode;
 
 use vramfit_validation::workspaces::ask;
 use vramfit_validation::{
-    allocator, archive, capped, caps, estimate, max_batch, price, ranks, segments, step_times, workspaces,
+    allocator, archive, capped, caps, estimate, max_batch, price, ranks, recorded_answers, segments, step_times,
+    workspaces,
 };
 
 const USAGE: &str = "usage: vramfit-validate allocator|estimate|parallel|archive|caps|price|step-times|max-batch|workspaces [--write | --check] | estimate PART | \
                      trace CASE | sweep-trace CAPTURE TRACE SETTINGS | capped-trace FILE | archive-trace CASE | segments CASE | trials CASE | price-calibration | \
-                     ask-workspaces SHAPES LIBRARY OUT | workspace-table FILE | workspace-misses FILE";
+                     ask-workspaces SHAPES LIBRARY OUT | record-cudnn LIBRARY DATE | workspace-table FILE | workspace-misses FILE";
 
 /// Makes a page.
 type Page = fn() -> Result<String, String>;
@@ -56,10 +57,11 @@ fn answer(words: &[&str]) -> Result<String, String> {
         ["segments", case] => segments::page(case),
         [ask::WORKER, library, properties] => ask::answer_as_worker(library, properties),
         ["ask-workspaces", recorded, library, out] => ask::ask(Path::new(recorded), library, Path::new(out)),
+        ["record-cudnn", library, date] => recorded_answers::record(library, date),
         ["workspace-table", file] => workspaces::table(Path::new(file)),
         ["workspace-misses", file] => workspaces::misses(Path::new(file)),
         ["archive-trace", case] => archive::difference_of(case),
-        ["estimate", part @ ("1" | "2" | "3" | "5" | "6")] => estimate::overview(part.parse().unwrap_or(1)),
+        ["estimate", part @ ("1" | "2" | "3" | "5" | "6" | "7")] => estimate::overview(part.parse().unwrap_or(1)),
         [name] => table(name)?.2(),
         [name, "--write"] => {
             let (_, file, page) = table(name)?;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use vramfit_adapters::with_fused_attention;
 use vramfit_allocator::{Settings, SimulatedDriver};
-use vramfit_eager::machine::H200;
+use vramfit_eager::machine::{H200, Machine};
 use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::select::select_variant;
 use vramfit_readers::read_file;
@@ -22,6 +22,14 @@ pub fn simulate<T>(case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Res
     simulate_from(&capture_of(case), case, look)
 }
 
+/// The same on another machine, such as one with a cuDNN that is asked.
+///
+/// # Errors
+/// There is no capture of the model, or it cannot be used with these settings.
+pub fn simulate_on<T>(case: &Case, machine: Machine, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Result<T> {
+    simulated(&capture_of(case), case, machine, look)
+}
+
 /// The capture of a case's model.
 pub fn capture_of(case: &Case) -> PathBuf {
     folder().join(format!("captures/{}.vramfit", case.model))
@@ -32,8 +40,12 @@ pub fn capture_of(case: &Case) -> PathBuf {
 /// # Errors
 /// There is no such file, or it cannot be used with these settings.
 pub fn simulate_from<T>(path: &Path, case: &Case, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Result<T> {
+    simulated(path, case, H200, look)
+}
+
+fn simulated<T>(path: &Path, case: &Case, machine: Machine, look: impl FnOnce(&Bound<'_>, &Run) -> T) -> Result<T> {
     with_bound_from(path, case, |bound, options| {
-        let program = record(bound, options, H200).map_err(|error| error.to_string())?;
+        let program = record(bound, options, machine).map_err(|error| error.to_string())?;
         let run = program.run_keeping(Settings::default(), SimulatedDriver::in_process(u64::MAX), true);
         Ok(look(bound, &run))
     })?

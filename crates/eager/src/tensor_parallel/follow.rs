@@ -97,7 +97,9 @@ fn follow(bound: &Bound<'_>, call: &BoundCall<'_>, cuts: &mut Cuts) -> Result<()
                 }
                 // Keys and values may have fewer heads than queries.
                 Work::Attention => of_aligned(bound, &given[..1], cuts, result).ok_or_else(refused)?,
-                _ => match of_copied(bound, &given, cuts, result) {
+                _ => match of_copied(bound, &given, cuts, result)
+                    .or_else(|| of_stacked(bound, call, &given, cuts, result))
+                {
                     Some(cut) => {
                         cuts.insert(result.storage, cut);
                         continue;
@@ -127,6 +129,34 @@ fn of_copied(bound: &Bound<'_>, given: &[TensorId], cuts: &Cuts, result: &BoundT
     let is_contiguous = contiguous_strides(&result.shape) == result.strides;
     let split = split_dim(bound, cuts, id).filter(|_| is_reshaped && is_contiguous)?;
     Some(Cut::along(split, &contiguous_strides(&source.shape)))
+}
+
+/// Tensors of one shape side by side in a dimension of its own.
+fn of_stacked(
+    bound: &Bound<'_>,
+    call: &BoundCall<'_>,
+    given: &[TensorId],
+    cuts: &Cuts,
+    result: &BoundTensor,
+) -> Option<Cut> {
+    let first = bound.tensor(*given.first()?);
+    let split = split_dim(bound, cuts, given[0])?;
+    let is_alike = |id: &TensorId| bound.tensor(*id).shape == first.shape && split_dim(bound, cuts, *id) == Some(split);
+    if result.shape.len() != first.shape.len() + 1 || !given.iter().all(is_alike) {
+        return None;
+    }
+    let number = call.arguments.iter().find_map(|argument| match argument {
+        Value::Int(number) => Some(*number),
+        _ => None,
+    });
+    let rank = result.shape.len() as i64;
+    let new = usize::try_from(number.unwrap_or(0).rem_euclid(rank)).ok()?;
+    let others = (0..result.shape.len()).filter(|dim| *dim != new).map(|dim| result.shape[dim]);
+    if result.shape[new] != given.len() as i64 || !others.eq(first.shape.iter().copied()) {
+        return None;
+    }
+    let dim = split.dim + usize::from(new <= split.dim);
+    Some(Cut::along(SplitDim { dim, ..split }, &result.strides))
 }
 
 /// The result of an operator that keeps dimensions in their order. The outer `None` is for what is not known.

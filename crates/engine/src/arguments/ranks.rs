@@ -211,23 +211,30 @@ pub struct ClusterFlags {
     /// How many machines there are, each with --gpus GPUs; HSDP is tried too.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096), help_heading = RANKS)]
     pub nodes: Option<u32>,
-    /// How fast a GPU sends to another of its machine: nvlink (250 GB/s), pcie (20 GB/s), or a number of GB/s.
-    #[arg(long, value_name = "SPEED", default_value = "pcie", value_parser = parse_speed, help_heading = RANKS)]
-    pub link: Speed,
-    /// How fast a GPU sends to another machine, in GB/s.
-    #[arg(long, value_name = "GB/s", default_value = "12.5", value_parser = parse_speed, help_heading = RANKS)]
-    pub network: Speed,
+    /// How fast a GPU sends to another of its machine: nvlink (250 GB/s), pcie (20 GB/s), or a number of GB/s [default: pcie].
+    #[arg(long, value_name = "SPEED", value_parser = parse_speed, help_heading = RANKS)]
+    pub link: Option<Speed>,
+    /// How fast a GPU sends to another machine, in GB/s [default: 12.5].
+    #[arg(long, value_name = "GB/s", value_parser = parse_speed, help_heading = RANKS)]
+    pub network: Option<Speed>,
 }
 
 /// Bytes a second.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Speed(pub f64);
 
+impl Speed {
+    /// That of PCIe, within a machine.
+    pub const LINK: Speed = Speed(20e9);
+    /// That of a network of 100 Gbit/s.
+    pub const NETWORK: Speed = Speed(12.5e9);
+}
+
 /// Parses `--link` and `--network`.
 fn parse_speed(text: &str) -> Result<Speed, String> {
     match (text, text.trim_end_matches("GB/s").trim().parse::<f64>()) {
         ("nvlink", _) => Ok(Speed(250e9)),
-        ("pcie", _) => Ok(Speed(20e9)),
+        ("pcie", _) => Ok(Speed::LINK),
         (_, Ok(speed)) if speed.is_finite() && speed > 0.0 => Ok(Speed(speed * 1e9)),
         _ => Err(format!("found `{text}`, needed nvlink, pcie or a number of GB/s above 0")),
     }

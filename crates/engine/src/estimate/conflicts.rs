@@ -5,7 +5,8 @@ mod updates;
 use vramfit_catalogue::Gpu;
 use vramfit_eager::forward::Choice;
 use vramfit_graph::bind::Bound;
-use vramfit_graph::model::Mode;
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::model::{Mode, Module};
 use vramfit_training::optimizer::{Implementation, Kind, Library, Recipe};
 
 use crate::arguments::{
@@ -66,9 +67,27 @@ pub fn refuse_gpu(options: &RunSettings, gpu: &Gpu) -> Result<(), Failure> {
     Ok(())
 }
 
-/// A note for each flag without effect, after those about DeepSpeed's configuration.
+/// What PyTorch's backward pass refuses: `fully_shard` casts a batch norm's weights and input, and not its running statistics.
+/// Kernels for one dimension and for channels last do not compare them.
+fn refused_by_backward(options: &RunSettings, bound: &Bound<'_>) -> Option<String> {
+    let computed = options.ranks.param_dtype.map(Dtype::from)?;
+    let stored = options.at.dtype.map(Dtype::from);
+    let stored = stored.or_else(|| bound.model.parameters.first().map(|weight| weight.dtype))?;
+    let is_asked = options.ranks.parallel.is_sharded() && bound.variant.mode == Mode::Train && !options.channels_last;
+    let is_norm = |module: &&Module| matches!(module.class.as_str(), "BatchNorm2d" | "BatchNorm3d");
+    let norm = bound.model.modules.iter().find(is_norm).filter(|_| is_asked && stored != computed)?;
+    let (path, class) = (norm.path.as_deref().unwrap_or_default(), &norm.class);
+    let (computed, stored) = (computed.short_name(), stored.short_name());
+    Some(format!(
+        "PyTorch refuses the backward pass of `{path}` ({class}) unless its input is channels_last: it computes in {computed}, and its \
+         running statistics stay in {stored}; cast them to {computed} too"
+    ))
+}
+
+/// A note for each flag without effect, after those about DeepSpeed's configuration and what PyTorch refuses.
 pub fn without_effect(options: &RunSettings, bound: &Bound<'_>) -> Vec<String> {
     let mut notes = options.ranks.config_notes.clone();
+    notes.extend(refused_by_backward(options, bound));
     if bound.variant.mode != Mode::Train {
         let asked = [
             ("--optimizer", options.optimizer.0 != Kind::AdamW),

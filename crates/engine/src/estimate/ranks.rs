@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use vramfit_eager::forward::Choice;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Model;
 use vramfit_training::optimizer::{Kind, Library};
@@ -112,6 +113,7 @@ fn refuse(options: &RunSettings) -> Result<(), Failure> {
     let flags = &options.ranks;
     let way = flags.parallel;
     let has_shard_flags = [
+        ("--shard", flags.shard.0 != Choice::Blocks),
         ("--reshard-after-forward", flags.reshard_after_forward.is_some()),
         ("--param-dtype", flags.param_dtype.is_some()),
         ("--reduce-dtype", flags.reduce_dtype.is_some()),

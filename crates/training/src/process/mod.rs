@@ -35,7 +35,7 @@ use names::Names;
 pub(crate) use names::kept_by_model;
 pub(crate) use passes::{LivePass, Rebinding, shared};
 pub(crate) use ranks::Rank;
-pub use ranks::Traffic;
+pub use ranks::{Traffic, sharded_modules};
 
 /// Journal entries that are reserved for each step of a captured pass: a transformer makes as many in two training steps.
 const REQUESTS_PER_STEP: usize = 6;

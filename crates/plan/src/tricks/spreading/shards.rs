@@ -1,8 +1,9 @@
 //! `fully_shard` in words and in code.
 
-use vramfit_eager::forward::{Choice, block_names};
+use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
 use vramfit_training::script::{AfterForward, Sharded};
+use vramfit_training::sharded_modules;
 
 use crate::printed_loop::PrintedLoop;
 use crate::setup::Setup;
@@ -35,6 +36,17 @@ fn lists_of(names: &[String]) -> Option<Vec<String>> {
         }
     }
     Some(lists.into_iter().map(|(list, _)| list).collect())
+}
+
+/// The modules beside the root in the order in which `fully_shard` is called on them: it refuses a module around one that it was not
+/// called on yet.
+fn sharded_names(bound: &Bound<'_>, settings: &Sharded) -> Vec<String> {
+    let chosen = sharded_modules(bound, settings).unwrap_or_default();
+    chosen
+        .into_iter()
+        .filter(|module| *module != 0)
+        .filter_map(|module| bound.model.modules[module].path.clone())
+        .collect()
 }
 
 pub(super) fn write_shards(bench: &Workbench<'_>, setup: &Setup, settings: &Sharded, code: &mut PrintedLoop) {
@@ -77,11 +89,7 @@ pub(super) fn write_shards(bench: &Workbench<'_>, setup: &Setup, settings: &Shar
             "",
         ),
     }
-    let names = match (&settings.modules, bench.bind(setup)) {
-        (Choice::Nothing, _) | (_, None) => Vec::new(),
-        (Choice::Modules(names), Some(_)) => names.to_vec(),
-        (_, Some(bound)) => block_names(&bound),
-    };
+    let names = bench.bind(setup).map_or_else(Vec::new, |bound| sharded_names(&bound, settings));
     let each =
         |module: &str| -> Vec<String> { std::iter::once(module.to_owned()).chain(arguments.iter().cloned()).collect() };
     match lists_of(&names).as_deref() {

@@ -24,7 +24,8 @@ use vramfit_eager::forward::ModuleHooks;
 
 pub(super) use deepspeed::{Engine, Moved, PartitionedEngine};
 pub(super) use replica::Replica;
-pub(super) use sharding::{shard, sharded_modules};
+pub(super) use sharding::shard;
+pub use sharding::sharded_modules;
 use shards::Shards;
 use tensor_parallel::SplitLayers;
 pub(super) use tensor_parallel::split_model;

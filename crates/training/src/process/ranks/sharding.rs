@@ -20,7 +20,10 @@ use crate::process::moves::{Tensors, layout, move_tensor};
 use crate::script::Sharded;
 
 /// The modules that `fully_shard` is called on, in this order: the root is last.
-pub(crate) fn sharded_modules(bound: &Bound<'_>, settings: &Sharded) -> Result<Vec<usize>, UnknownModule> {
+///
+/// # Errors
+/// The model has no such module.
+pub fn sharded_modules(bound: &Bound<'_>, settings: &Sharded) -> Result<Vec<usize>, UnknownModule> {
     let mut chosen = chosen_modules(bound, &settings.modules, "--shard")?;
     chosen.retain(|&module| module != 0);
     // Inner modules come before those that contain them.
