@@ -49,6 +49,8 @@ def page(lines: List[Dict[str, Any]]) -> str:
         "*exact*: it is called exact: all operators have rules and nothing was assumed. *assumed*: a value of the example, a random number",
         "or a value computed from the weights decides on a size or a branch. *capture*: seconds at one precision, median and longest:",
         "CPU time, or for lines without `cpu_s` the wall time of a busy machine.", "",
+        f"{sum(bool(line.get('again')) for line in lines)} lines, those that had no answer or an operator without a rule, were made again later; the others are older than many",
+        "rules, so that more of them may be exact now, or fewer.", "",
         "## Operators without a rule", "",
         *_operators(answered), "",
         "## Custom autograd functions", "",

@@ -55,10 +55,11 @@ impl PlanTable {
         })
     }
 
-    /// Bytes of the largest workspace that was not recorded, 0 where all were. Even a range of one value may be wrong.
+    /// Bytes of the largest workspace whose size is not certain, 0 where all are. A guessed range of one value may be wrong; one that an
+    /// installed cuDNN answered hardly ever is.
     pub fn largest_uncertain(&self) -> u64 {
-        let uncertain =
-            self.0.iter().map(|workspaces| &workspaces.own).filter(|own| own.evidence != Evidence::Recorded);
+        let is_uncertain = |own: &&WorkspaceRange| own.lower != own.upper || own.evidence == Evidence::Guessed;
+        let uncertain = self.0.iter().map(|workspaces| &workspaces.own).filter(is_uncertain);
         uncertain.map(|own| own.upper).max().unwrap_or(0)
     }
 
