@@ -1,0 +1,19 @@
+"""Operators that scripts call beside their models have rules."""
+
+from test_run_requests import requests
+
+
+def test_count_nonzero_sums_truth_values_and_detaching_in_place_needs_nothing(tmp_path):
+    found, without_rule = requests(tmp_path, """
+        import torch
+        x = torch.ones(1000, 8, device="cuda", requires_grad=True)
+        x.sum().backward()
+        before = torch.ones(3000, device="cuda")
+        x.grad.detach_()
+        rows = x.detach().count_nonzero(dim=1)
+        after = torch.ones(5000, device="cuda")
+    """)
+    assert without_rule == []
+    between = found[found.index(("+", 12288)) + 1 : found.index(("+", 20480))]
+    # Truth values, the sums, and the truth values as integers.
+    assert between == [("+", 8192), ("+", 8192), ("+", 64000), ("-", 64000), ("-", 8192)]
