@@ -37,17 +37,24 @@ pub(super) fn stays_on_cpu(facts: &FileFacts<'_>, event: &Event<'_>, module: &st
         return true;
     }
     let forms = ["torch.device(QcpuQ)", ".to(QcpuQ)", "device=QcpuQ"];
-    let mut text =
-        forms.into_iter().flat_map(quoted).fold(facts.source.to_string(), |text, form| text.replace(&form, ""));
-    // What follows another tensor, `.to(x.device)`, goes nowhere else; devices of other libraries are no GPUs.
-    for (attribute, _) in facts.source.match_indices(".device") {
-        let before = &facts.source[..attribute];
-        let start = before.rfind(|letter: char| !letter.is_alphanumeric() && letter != '_').map_or(0, |at| at + 1);
-        let owner = &before[start..];
-        if !matches!(owner, "torch" | "th" | "self" | "args" | "opt" | "cfg" | "config") {
-            text = text.replace(&format!(".to({owner}.device)"), "").replace(&format!("device={owner}.device"), "");
-            text = text.replace(&format!("{owner}.device"), "");
-        }
-    }
+    let text = forms.into_iter().flat_map(quoted).fold(facts.source.to_string(), |text, form| text.replace(&form, ""));
+    let text = without_devices_of_others(&text);
     !names_any(&text, &[".to(", "device"])
+}
+
+/// A text without `.to(x.device)`, which follows another tensor and goes nowhere else, and without devices of other libraries.
+fn without_devices_of_others(text: &str) -> String {
+    const ATTRIBUTE: &str = ".device";
+    let (mut left, mut done) = (String::with_capacity(text.len()), 0);
+    for (at, _) in text.match_indices(ATTRIBUTE) {
+        let own = &text[done..at];
+        let owner = own.rsplit(|letter: char| !letter.is_alphanumeric() && letter != '_').next().unwrap_or_default();
+        if matches!(owner, "torch" | "th" | "self" | "args" | "opt" | "cfg" | "config") {
+            continue;
+        }
+        let before = &own[..own.len() - owner.len()];
+        left += before.strip_suffix(".to(").or_else(|| before.strip_suffix("device=")).unwrap_or(before);
+        done = at + ATTRIBUTE.len();
+    }
+    left + &text[done..]
 }

@@ -30,7 +30,8 @@ impl<'a> Interpreter<'a> {
         {
             self.facts.without_graph.extend(provenance.forwards.iter());
         }
-        if name == "numpy" && tensor.device != Device::Cpu {
+        // Once: what is looked at a second time is not looked at a third.
+        if name == "numpy" && tensor.device != Device::Cpu && self.silent == 0 {
             // `out.detach().numpy()` and `out.data.numpy()` leave `out` where it is.
             let whole = match owner {
                 Expr::Call(call) if call.arguments.is_empty() => match &*call.func {
