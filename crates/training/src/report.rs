@@ -42,7 +42,7 @@ pub struct Account {
     /// Bytes of blocks beyond the requested ones.
     pub rounding: u64,
     /// The sum of the squares of what each block has beyond the request, in sectors of 512 bytes.
-    pub squared_rounding: u64,
+    pub squared_rounding: u128,
 }
 
 /// The peak of live bytes within a phase.

@@ -292,6 +292,6 @@ impl<'p> Answering<'p> {
 }
 
 /// Whole sectors of 512 bytes, squared.
-fn squared_sectors(bytes: u64) -> u64 {
-    (bytes >> 9).pow(2)
+fn squared_sectors(bytes: u64) -> u128 {
+    u128::from(bytes >> 9).pow(2)
 }
