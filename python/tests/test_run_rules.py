@@ -17,3 +17,17 @@ def test_count_nonzero_sums_truth_values_and_detaching_in_place_needs_nothing(tm
     between = found[found.index(("+", 12288)) + 1 : found.index(("+", 20480))]
     # Truth values, the sums, and the truth values as integers.
     assert between == [("+", 8192), ("+", 8192), ("+", 64000), ("-", 64000), ("-", 8192)]
+
+
+def test_what_a_mask_chooses_of_a_large_tensor_is_known_without_its_values(tmp_path):
+    found, without_rule = requests(tmp_path, """
+        import torch
+        logits = torch.randn(64, 1024, 1024, device="cuda", requires_grad=True)
+        labels = torch.arange(64 * 1024).remainder(7).reshape(64, 1024).cuda()
+        before = torch.ones(3000, device="cuda")
+        chosen = logits[labels == 0]
+        chosen.sum().backward()
+    """)
+    assert without_rule == []
+    after = found[found.index(("+", 12288)) + 1 :]
+    assert ("+", (64 * 1024 // 7 + 1) * 1024 * 4) in after

@@ -184,6 +184,9 @@ class Outcomes:
     ) -> Outcome:
         """The outcome of a real run on the CPU, with assumed values for unknown ones."""
         if sum(numel(info.kind.shape) for info in infos) > LARGEST_DENSE:
+            chosen = self._chosen_on_meta(operator, args, infos, tensors)
+            if chosen is not None:
+                return chosen
             raise CaptureError(
                 f"{where()}: {operator.name} has no shape rule in this PyTorch and its arguments are too large to try it out",
                 "capture with a smaller example",
@@ -203,6 +206,20 @@ class Outcomes:
         if torch.is_grad_enabled() and any(info.kind.requires_grad for info in infos):
             outcome.items = [self._with_grad(item) for item in outcome.items]
         return outcome
+
+    def _chosen_on_meta(
+        self, operator: Operator, args: Sequence[Any], infos: Sequence[Info], tensors: Sequence[torch.Tensor],
+    ) -> Optional[Outcome]:
+        """What known masks choose of a tensor whose values are unknown: the positions of their true elements choose the same."""
+        if operator.qualified != "aten::index.Tensor" or infos[0].known or not all(info.known for info in infos[1:]):
+            return None
+        positions: List[Optional[torch.Tensor]] = []
+        for index in replace_tensors(args[1], iter(tensors[1:])):
+            is_mask = index is not None and index.dtype in (torch.bool, torch.uint8)
+            positions.extend(index.nonzero(as_tuple=True) if is_mask else (index,))
+        stand_in = infos[0].kind.stand_in()
+        result = operator.overload(stand_in, [None if index is None else index.to(META) for index in positions])
+        return self.describe(operator, result, [stand_in])
 
     def assumed(
         self, outcome: Outcome, operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], infos: Sequence[Info], tensors: Sequence[torch.Tensor],
