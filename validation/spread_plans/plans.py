@@ -177,7 +177,7 @@ def table(given):
     print("recommended plan, and of the first of each other group, ran on an H200 as rank 0 of four: 20 steps in a process of its own, the limit set by")
     print("`set_per_process_memory_fraction`, PyTorch's fake process group for the other ranks. NCCL was not there. In a first run the 11 plans with")
     print("autocast failed: their code gave autocast an object where PyTorch takes a name. The code was mended, and all ran again.")
-    print("DeepSpeed's plans and those with weights on the CPU were added later and ran once. So were plans from DDP to ZeRO: of what `plan --gpus 4` finds, those with ZeRO.\n")
+    print("DeepSpeed's plans and those with weights on the CPU were added later and ran once. So were plans from DDP to ZeRO: of what `plan --gpus 4` finds, those with ZeRO, for models and limits at which it finds one.\n")
     print(f"{len(ran)} of {len(plans)} plans run; {died} of {len(starts)} starts die of memory. Reserved memory is as predicted in {equal} of {len(ran)}, the worst off by {worst:.2%}.")
     if lived:
         print(f"The start of {', '.join(lived)} fits after all, by giving cached memory back: `plan` says so of it.")
