@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read;
+use std::ops::RangeInclusive;
 use std::path::{Path, PathBuf};
 
 use flate2::read::GzDecoder;
@@ -18,12 +19,15 @@ pub struct Measured {
     pub cases: BTreeMap<String, Case>,
 }
 
+/// The parts of cases that are one rank of several.
+pub const RANKS: RangeInclusive<u32> = 5..=7;
+
 /// A measured case.
 #[derive(Clone, Debug, Default, Deserialize)]
 pub struct Case {
     /// The model, which is its capture's name.
     pub model: String,
-    /// 1 for transformers and MLPs, 2 for convolutions and recurrent models.
+    /// 1 for transformers and MLPs, 2 for convolutions and recurrent models, [`RANKS`] for one rank of several.
     pub part: u32,
     /// The settings, named as the flags of `vramfit estimate`.
     pub settings: CaseSettings,
@@ -52,6 +56,11 @@ pub struct MeasuredRun {
 }
 
 impl Case {
+    /// Whether it is one rank of several, and ran.
+    pub fn is_rank(&self) -> bool {
+        RANKS.contains(&self.part) && !self.phases.is_empty()
+    }
+
     /// What nvidia-smi showed for the process when the last step had ended.
     pub fn device_used(&self) -> Option<u64> {
         self.runs.iter().find_map(|run| run.device_used)

@@ -10,7 +10,7 @@ use vramfit_training::Run;
 use vramfit_training::answer::{Device, Scenarios};
 
 use crate::estimate::overview_on;
-use crate::measured::{Case, measured};
+use crate::measured::measured;
 use crate::recorded_answers::{RecordedAnswers, machine, recorded};
 use crate::recordings::Result;
 use crate::simulation::{simulate_on, with_bound};
@@ -21,11 +21,6 @@ const LISTED: u32 = 5;
 const DRAWN: u32 = 6;
 /// The part of those that were drawn later, of models that no other list has.
 const UNSEEN: u32 = 7;
-
-/// Whether a case is one rank of several.
-pub fn is_rank(case: &Case) -> bool {
-    (LISTED..=UNSEEN).contains(&case.part) && !case.phases.is_empty()
-}
 
 /// The peaks of a run: allocated, reserved.
 fn peaks(run: &Run) -> (u64, u64) {
@@ -38,7 +33,7 @@ fn differences(answers: &RecordedAnswers) -> Result<String> {
         "| case | with the tables: allocated | reserved | with the answers: allocated | reserved |\n| --- | ---: | ---: | ---: | ---: |\n",
     );
     let (mut asked, mut others) = (0, 0);
-    for (name, case) in measured()?.cases.iter().filter(|(_, case)| is_rank(case)) {
+    for (name, case) in measured()?.cases.iter().filter(|(_, case)| case.is_rank()) {
         let before = answers.questions().0;
         let of = |machine: Machine| simulate_on(case, machine, |_, run| peaks(run));
         let with_answers = of(machine()?)?;

@@ -164,7 +164,7 @@ pub fn record(library: &str, date: &str) -> Result<String> {
     // A machine refers to it until the program ends.
     let recorder: &'static Recorder = Box::leak(Box::new(Recorder { client, plans: Mutex::default() }));
     let machine = Machine { cudnn: Some(recorder), ..H200 };
-    for case in measured()?.cases.values().filter(|case| crate::ranks::is_rank(case)) {
+    for case in measured()?.cases.values().filter(|case| case.is_rank()) {
         simulate_on(case, machine, |_, _| ())?;
     }
     if let Some(failure) = recorder.report().failure {

@@ -8,7 +8,6 @@ use vramfit_eager::memory::Entry;
 use vramfit_training::Run;
 use vramfit_validation::difference::agreement;
 use vramfit_validation::measured::{RecordedTrace, measured, trace};
-use vramfit_validation::ranks::is_rank;
 use vramfit_validation::simulation::simulate;
 
 /// Cases whose requests are known to differ. On one GPU too: where workspaces are guessed, and where checkpoints turn a cache off that
@@ -116,7 +115,7 @@ fn every_rank_makes_the_recorded_requests_on_the_recorded_streams() {
 #[test]
 fn nine_of_ten_ranks_reach_the_measured_peak_to_the_byte_and_all_come_within_one_percent() {
     let (mut exact, mut count) = (0, 0);
-    for (name, case) in measured().unwrap().cases.iter().filter(|(_, case)| is_rank(case)) {
+    for (name, case) in measured().unwrap().cases.iter().filter(|(_, case)| case.is_rank()) {
         let peak = simulate(case, |_, run| run.phases.iter().skip(1).map(|phase| phase.peak.allocated).max()).unwrap();
         let (peak, truth) = (peak.unwrap() as f64, case.peak_allocated as f64);
         let is_off = (peak / truth - 1.0).abs() > 0.01;

@@ -55,10 +55,10 @@ impl PlanTable {
         })
     }
 
-    /// Bytes of the largest workspace whose size is not certain, 0 where all are. A guessed range of one value may be wrong; one that an
-    /// installed cuDNN answered hardly ever is.
+    /// Bytes of the largest workspace that cuDNN answered with a range, 0 where there is none. Guessed ones, which may be anything from
+    /// nothing to their largest form, are tried at sizes in between instead.
     pub fn largest_uncertain(&self) -> u64 {
-        let is_uncertain = |own: &&WorkspaceRange| own.lower != own.upper || own.evidence == Evidence::Guessed;
+        let is_uncertain = |own: &&WorkspaceRange| own.lower != own.upper && own.evidence != Evidence::Guessed;
         let uncertain = self.0.iter().map(|workspaces| &workspaces.own).filter(is_uncertain);
         uncertain.map(|own| own.upper).max().unwrap_or(0)
     }
@@ -185,7 +185,9 @@ mod tests {
         assert_eq!(cache.other(WorkspaceRange::up_to(5, 9)), one);
         assert!(one != other && one != convolution);
         let table = cache.table();
-        assert_eq!(table.largest_uncertain(), 9, "the recorded one of 70 bytes is certain");
+        assert_eq!(table.largest_uncertain(), 0, "one is recorded, the others are guessed");
+        cache.other(WorkspaceRange { evidence: Evidence::Asked, ..WorkspaceRange::up_to(6, 12) });
+        assert_eq!(cache.table().largest_uncertain(), 12);
         let sizes =
             [Scenario::Expected, Scenario::Lower, Scenario::Upper].map(|it| table.own(one, Assumption::All(it)));
         assert_eq!(sizes, [5, 0, 9]);
