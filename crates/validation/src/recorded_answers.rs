@@ -3,7 +3,6 @@
 use std::collections::{BTreeMap, HashMap};
 use std::io::{BufRead, BufReader, Write as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -13,13 +12,13 @@ use flate2::write::GzEncoder;
 use serde::{Deserialize, Serialize};
 use vramfit_catalogue::Catalogue;
 use vramfit_cudnn::convolution::{ConvolutionProblem, CudnnVersion, LiveAnswers, LivePlan, LiveReport};
-use vramfit_cudnn_library::{Client, DeviceProperties};
+use vramfit_cudnn_library::Client;
 use vramfit_eager::machine::{H200, Machine};
 
 use crate::measured::{folder, measured};
 use crate::recordings::Result;
 use crate::simulation::simulate_on;
-use crate::workspaces::ask::WORKER;
+use crate::workspaces::ask::client;
 
 /// The first line of a recording.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -154,13 +153,7 @@ impl LiveAnswers for Recorder {
 pub fn record(library: &str, date: &str) -> Result<String> {
     let catalogue = Catalogue::built_in().map_err(|error| error.to_string())?;
     let gpu = catalogue.find("H200").map_err(|error| error.to_string())?;
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let command = move || {
-        let mut command = Command::new(&program);
-        command.arg(WORKER);
-        command
-    };
-    let client = Client::new(Box::new(command), PathBuf::from(library), DeviceProperties::from(gpu), None);
+    let client = client(library, gpu)?;
     // A machine refers to it until the program ends.
     let recorder: &'static Recorder = Box::leak(Box::new(Recorder { client, plans: Mutex::default() }));
     let machine = Machine { cudnn: Some(recorder), ..H200 };

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use vramfit_catalogue::Catalogue;
+use vramfit_catalogue::{Catalogue, Gpu};
 use vramfit_cudnn::convolution::{LiveAnswers, LivePlan};
 use vramfit_cudnn_library::{Client, DeviceProperties, worker};
 
@@ -23,6 +23,17 @@ pub fn answer_as_worker(library: &str, properties: &str) -> Result<String, Strin
     worker(Path::new(library), properties).map(|()| String::new()).map_err(|error| error.to_string())
 }
 
+/// A library that this program's worker asks about a GPU.
+pub(crate) fn client(library: &str, gpu: &Gpu) -> Result<Client, String> {
+    let program = std::env::current_exe().map_err(|error| error.to_string())?;
+    let command = move || {
+        let mut command = Command::new(&program);
+        command.arg(WORKER);
+        command
+    };
+    Ok(Client::new(Box::new(command), PathBuf::from(library), DeviceProperties::from(gpu), None))
+}
+
 /// Asks a library about recorded shapes, and writes its plans next to what was recorded.
 ///
 /// # Errors
@@ -30,13 +41,7 @@ pub fn answer_as_worker(library: &str, properties: &str) -> Result<String, Strin
 pub fn ask(recorded: &Path, library: &str, out: &Path) -> Result<String, String> {
     let gpu = Catalogue::built_in().map_err(|error| error.to_string())?;
     let gpu = gpu.find("H200").map_err(|error| error.to_string())?;
-    let program = std::env::current_exe().map_err(|error| error.to_string())?;
-    let command = move || {
-        let mut command = Command::new(&program);
-        command.arg(WORKER);
-        command
-    };
-    let client = Client::new(Box::new(command), PathBuf::from(library), DeviceProperties::from(gpu), None);
+    let client = client(library, gpu)?;
     let file = std::fs::File::create(out).map_err(|error| format!("{}: {error}", out.display()))?;
     let mut file = GzEncoder::new(file, Compression::best());
     let mut count = 0;
