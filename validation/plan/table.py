@@ -177,13 +177,12 @@ def drawn_section(name, title, remarks):
         *rows,
         "",
         *times_section(cases, timed),
-        *on_cpu_section(cases, timed, step_times(name, "on-cpu")),
     ]
 
 
-def step_times(name, what="times"):
+def step_times(name):
     """The median of a way's counted steps, in seconds, where processes had the GPU one after another (`times.py`)."""
-    path = HERE / f"{name}-{what}.json.gz"
+    path = HERE / f"{name}-times.json.gz"
     rows = files.read(path) if path.exists() else []
     return {(row["name"], row["way"]): statistics.median(row["seconds"]) for row in rows if row.get("seconds") and "died" not in row}
 
@@ -229,33 +228,6 @@ def times_section(cases, timed):
         "",
         "| model | start predicted, ms | measured | code predicted, ms | measured | off | slowdown predicted | measured |",
         "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |",
-        *rows,
-        "",
-    ]
-
-
-def on_cpu_section(cases, few, many):
-    """The plans with work on the CPU: with more threads, and with images whose channels are last already."""
-    rows, errors = [], []
-    for case in cases:
-        start, code, with_more = few.get((case["name"], "start")), few.get((case["name"], "code")), many.get((case["name"], "code"))
-        if start is None or code is None or with_more is None:
-            continue
-        plan, converted = case["plans"]["after"], many.get((case["name"], "converted"))
-        more = trained(case["start"]) / trained(plan) / start
-        if converted is not None:
-            errors.append(percent(plan["slowdown"], more * converted))
-        measured = "" if converted is None else f"{more * converted:.2f}"
-        rows.append(f"| {case['name']} | {plan['slowdown']:.2f} | {more * code:.2f} | {more * with_more:.2f} | {measured} |")
-    if not rows:
-        return []
-    sizes = sorted(map(abs, errors))
-    return [
-        "The plans with work on the CPU again, with 16 threads, and with images that have their channels last before the step (`times.py --on-cpu`): then the slowdown is off by",
-        f"{statistics.median(sizes):.0f} % in the median, {sum(size <= 15 for size in sizes)} of {len(sizes)} within 15 %, the worst {sizes[-1]:.0f} %.",
-        "",
-        "| model | slowdown predicted | 2 threads | 16 threads | images converted before |",
-        "| --- | ---: | ---: | ---: | ---: |",
         *rows,
         "",
     ]

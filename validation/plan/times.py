@@ -1,10 +1,6 @@
 """Step times of the start without its cap and of the printed code under it, one process on the GPU at a time.
 
     python validation/plan/times.py --plans validation/plan/drawn4-plans.json.gz --out "$OUT/drawn4-times.json.gz"
-    python validation/plan/times.py --ways code,converted --on-cpu --threads 16 --out "$OUT/drawn4-on-cpu.json.gz"
-
-``converted`` is the printed code of plans with channels last, given images that are so already; ``--on-cpu`` takes the plans with work
-on the CPU: these, and those with the optimizer's state there.
 
 Processes import libraries beside each other and then wait for their turn on the GPU: only one has a CUDA context. Models are built there, because
 where their weights come from does not change a step. On the CPU (``--device cpu --tiny``) it only shows that the scripts run.
@@ -23,7 +19,7 @@ from pathlib import Path
 import drawn
 import files
 
-WAYS = ("start", "code", "converted")
+WAYS = ("start", "code")
 # Steps that are not counted: caches fill, kernels load.
 WARM = 4
 # Counted steps: as many as fit in the seconds, within these bounds.
@@ -54,8 +50,6 @@ def timed(job):
         with torch.device(device):
             model = example.build()
         whole = {name: tensor.cpu() for name, tensor in drawn.named(model, example.inputs(model)).items()}
-        if way == "converted":
-            whole = batches.with_channels_last(whole)
         if device == "cuda" and way != "start":
             total = torch.cuda.get_device_properties(0).total_memory
             # The half byte makes the fraction's rounding irrelevant. Building may have left temporary tensors in the cache.
@@ -110,8 +104,6 @@ def main():
     parser.add_argument("--timeout", type=int, default=120, help="seconds for each process, waiting included")
     parser.add_argument("--seconds", type=float, default=285, help="no turn begins after that")
     parser.add_argument("--only", default="", help="names of cases that contain one of these, with commas between")
-    parser.add_argument("--ways", default="start,code", help="with commas between")
-    parser.add_argument("--on-cpu", action="store_true", help="only plans with work on the CPU")
     parser.add_argument("--threads", type=int, default=2, help="of each process")
     parser.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     parser.add_argument("--tiny", action="store_true", help="two samples in a micro-batch, for a CPU")
@@ -126,10 +118,6 @@ def main():
         if wanted and not any(part in case["name"] for part in wanted):
             continue
         for way in WAYS:
-            planned = case["plans"]["after"]["settings"]
-            is_last, is_on_cpu = planned.get("channels_last"), planned["optimizer_state"] == "cpu"
-            if way not in given.ways.split(",") or (way == "converted" and not is_last) or (given.on_cpu and not (is_last or is_on_cpu)):
-                continue
             settings = (case["start"] if way == "start" else case["plans"]["after"])["settings"]
             # The printed code sets it before torch is imported, which the child has done by then.
             environment = {"PYTORCH_CUDA_ALLOC_CONF": settings["alloc_conf"]} if settings["alloc_conf"] else {}
