@@ -113,7 +113,8 @@ impl RangeReport {
     /// What makes the bounds differ, in words; `None` where they do not.
     pub(super) fn causes(&self) -> Option<String> {
         let words: Vec<&str> = self.by.iter().map(|cause| cause.name()).collect();
-        (!words.is_empty()).then(|| words.join(" and "))
+        let (last, others) = words.split_last()?;
+        Some(if others.is_empty() { (*last).to_owned() } else { format!("{} and {last}", others.join(", ")) })
     }
 }
 
