@@ -347,9 +347,10 @@ def test_batches_of_a_loader_leave_no_gaps_that_the_model_goes_into(tmp_path):
     import torch
     from torch.utils.data import DataLoader, TensorDataset
     batches = list(DataLoader(TensorDataset(torch.randn(96, 3, 256, 256)), batch_size=8))
-    model = torch.nn.Sequential(*(torch.nn.Linear(1024, 512) for _ in range(40))).cuda()
+    # The C library keeps blocks of 512 KiB, whatever was imported.
+    model = torch.nn.Sequential(*(torch.nn.Linear(512, 256) for _ in range(80))).cuda()
     for (images,) in batches[:2]:
-        model[0](images.cuda().flatten()[:1024]).sum().backward()
+        model[0](images.cuda().flatten()[:512]).sum().backward()
     """
     answered(tmp_path, script, "--snapshot", "train.pickle")
     with open(tmp_path / "train.pickle", "rb") as file:
