@@ -45,9 +45,10 @@ impl Sizes {
     }
 }
 
-/// The tensor with sequence and heads swapped: (batch, heads, sequence, width) as (batch, sequence, heads, width).
+/// The tensor with sequence and heads swapped: (batch, heads, sequence, width) as (batch, sequence, heads, width). The kernels swap them
+/// below autograd, which does not see a view: a gradient that nothing else holds is added to in place.
 pub(super) fn swapped(tensor: &Tensor) -> Tensor {
-    tensor.view(swapped_layout(tensor.layout()))
+    tensor.unsafe_view(swapped_layout(tensor.layout()))
 }
 
 pub(super) fn swapped_layout(layout: &Layout) -> Layout {
