@@ -140,6 +140,16 @@ def _to(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, 
     return func(args[0], *rest, **kwargs)
 
 
+@_handles(Tensor.contiguous)
+def _contiguous(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
+    result = func(*args, **kwargs)
+    if result is args[0] and mode.recorder.recording():
+        # Python calls no operator for a tensor that is contiguous. At other sizes this one may not be: a batch of one can be merged with
+        # any dimension without a copy.
+        mode.recorder.handler(torch.ops.aten.contiguous.default)(*args, **kwargs)
+    return result
+
+
 @_handles(Tensor.type_as)
 def _type_as(mode: FunctionMode, func: Any, args: Tuple[Any, ...], kwargs: Dict[str, Any]) -> Any:
     return _to(mode, Tensor.to, args, kwargs)

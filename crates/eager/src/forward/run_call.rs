@@ -56,7 +56,7 @@ pub(super) fn returns_arguments<Results: AsRef<[Option<TensorId>]>>(
     let results = call.results.as_ref();
     let is_same = |id: &TensorId| call.arguments.iter().any(|it| matches!(it, Value::Tensor(given) if given == id));
     let only_reads = results.is_empty() && matches!(facts.memory, MemoryRule::Modelled(_));
-    !facts.effect.is_in_place() && !only_reads && results.iter().flatten().all(is_same)
+    !facts.effect.is_in_place() && !facts.copies_by_layout && !only_reads && results.iter().flatten().all(is_same)
 }
 
 /// A tensor in host memory, as it was captured.

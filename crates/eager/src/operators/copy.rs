@@ -26,6 +26,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         &["aten.contiguous.default"],
         Facts {
             memory: Modelled(contiguous),
+            copies_by_layout: true,
             time: Time::moves("contiguous", Extent::Result),
             view_dispatch: "contiguous_no_copy",
             greatest: Greatest::Same,

@@ -84,6 +84,8 @@ pub struct Facts {
     pub effect: Effect,
     /// Whether it copies its first argument, also to the host.
     pub is_copy: bool,
+    /// Whether it returns its argument or a copy by the argument's layout, which may be another at other sizes than the recorded ones.
+    pub copies_by_layout: bool,
     /// Whether its result is a view of memory that has no other name, so that a write into it is one into its base.
     pub hides_base: bool,
     /// Whether its result is a view that autograd tells apart from its base: a write into it gives only the view another history.
@@ -126,6 +128,7 @@ impl Facts {
             autocast,
             effect: Effect::ReadsOnly,
             is_copy: false,
+            copies_by_layout: false,
             hides_base: false,
             leaves_base: false,
             activation: None,
