@@ -604,3 +604,64 @@ def test_a_tensor_that_an_earlier_pass_left_in_a_cache_is_on_the_gpu_and_a_cause
         assert all(any("a cache" in cause for cause in variant["causes"]) for variant in contents["variants"])
     variant = again["variants"][0]
     assert len(variant["constants"]) == 1 and any("left there" in cause for cause in variant["causes"])
+
+
+class Positioned(nn.Module):
+    """Returns a tensor that a cache keeps, too."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+
+    @staticmethod
+    @functools.lru_cache(maxsize=8)
+    def positions(shape, device):
+        return torch.ones(shape, device=device).cumsum(0)
+
+    def forward(self, x):
+        return self.linear(x), self.positions(x.shape, x.device)
+
+
+def test_a_returned_tensor_that_a_cache_keeps_is_found_there_as_in_later_steps(tmp_path):
+    Positioned.positions.cache_clear()
+    contents = capture(Positioned(), torch.randn(2, 4), tmp_path, loss=lambda outputs, _: outputs[0].sum())
+    for variant in contents["variants"]:
+        assert len(variant["constants"]) == 1 and f"%{variant['constants'][0]}" in str(variant["outputs"])
+        assert any("left there" in cause for cause in variant["causes"])
+    assert "aten.cumsum.default" not in [contents["operators"][step[1]][0] for steps in contents["steps"] for step in steps if step[0] == "call"]
+
+
+class Storing(nn.Module):
+    """Returns a tensor that it stores and makes anew in each pass."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(4, 4)
+        self.last = {}
+
+    def forward(self, x):
+        self.last["x"] = self.linear(x)
+        return self.last["x"]
+
+
+def test_a_returned_tensor_that_every_pass_makes_anew_is_no_cache(tmp_path):
+    contents = capture(Storing(), torch.randn(2, 4), tmp_path, **LOSS)
+    assert all(not variant["constants"] and "causes" not in variant for variant in contents["variants"])
+
+
+class Merging(nn.Module):
+    """A batch of one is merged with the heads without a copy, and copied then; others are copied when they are merged."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.linear = nn.Linear(8, 8)
+
+    def forward(self, x):
+        heads = self.linear(x).view(x.shape[0], 5, 2, 4).permute(0, 2, 3, 1)
+        return heads.reshape(2 * x.shape[0], 4, 5).contiguous()
+
+
+def test_contiguous_is_recorded_where_it_changes_nothing(tmp_path):
+    contents = capture(Merging(), torch.randn(1, 5, 8), tmp_path, **LOSS)
+    names = [contents["operators"][step[1]][0] for step in contents["steps"][0] if step[0] == "call"]
+    assert "aten.contiguous.default" in names

@@ -7,7 +7,7 @@ import gc
 import random
 import re
 import sys
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple
 
 import torch
 
@@ -50,13 +50,15 @@ PRECISIONS: Tuple[Precision, ...] = (
 class Recording:
     """The result of one pass."""
 
-    def __init__(self, recorder: Recorder, outputs: Any, loss: Optional[str], held: List[int]) -> None:
+    def __init__(self, recorder: Recorder, outputs: Any, loss: Optional[str], held: List[int], leaves_tensors: bool = False) -> None:
         self.steps = recorder.steps
         self.rows = recorder.rows
         self.constants = recorder.constants
         self.outputs = outputs
         self.loss = loss
         self.held = held
+        # Whether tensors outlive the pass and what it returned: in a cache, which the next pass may find.
+        self.leaves_tensors = leaves_tensors
         self.causes = recorder.causes
         self.assumes = recorder.assumes
         self.recast = recorder.recast
@@ -140,12 +142,16 @@ class Recorded:
 
     def _run_again(self, precision: Precision, mode: str, sizes: Dict[str, int]) -> Recording:
         recording = self._run_until_released(precision, mode, sizes)
-        if recording.recast is None:
-            return recording
-        # The stand-ins keep the type that they got, as the weights of a training do.
-        later = self._run_until_released(precision, mode, sizes)
-        later.causes.append(f"{recording.recast}: the first forward gives weights another type; it is assumed to be theirs from the start")
-        return later
+        if recording.recast is not None:
+            # The stand-ins keep the type that they got, as the weights of a training do.
+            later = self._run_until_released(precision, mode, sizes)
+            later.causes.append(f"{recording.recast}: the first forward gives weights another type; it is assumed to be theirs from the start")
+            return later
+        if recording.leaves_tensors:
+            later = self._run_until_released(precision, mode, sizes)
+            if len(later.steps) < len(recording.steps):  # It found what the first pass left, as all later steps do.
+                return later
+        return recording
 
     def _run_until_released(self, precision: Precision, mode: str, sizes: Dict[str, int]) -> Recording:
         try:
@@ -240,14 +246,26 @@ class Recorded:
         described = describe(outputs, recorder)
         loss = find_loss(outputs, value, recorder)
         held = sorted(info.index for info in recorder.infos.values())
-        self._note_kept(recorder, tensors_in((outputs, value), [], 12), described, held)
-        return Recording(recorder, described, loss, held)
-
-    def _note_kept(self, recorder: Recorder, returned: List[torch.Tensor], described: Any, held: List[int]) -> None:
-        """Adds a cause if the model itself keeps tensors from one step to the next."""
+        names = set(re.findall(r"%\d+", repr(described))) | {recorder.info_of(tensor).name for tensor in tensors_in((outputs, value), [], 12)}
         given = len(self.state.parameters) + len(self.state.buffers) + len(self.inputs.leaves)
-        names = set(re.findall(r"%\d+", repr(described))) | {recorder.info_of(tensor).name for tensor in returned}
-        kept = [number for number in held if number >= given and f"%{number}" not in names and number not in recorder.constants]
+        made = [number for number in held if number >= given and number not in recorder.constants]
+        kept = [number for number in made if f"%{number}" not in names]
+        self._note_kept(recorder, kept)
+        del outputs, value
+        leaves_tensors = self._leave_returned(recorder, {number for number in made if f"%{number}" in names})
+        return Recording(recorder, described, loss, held, bool(kept) or leaves_tensors)
+
+    def _leave_returned(self, recorder: Recorder, returned: Set[int]) -> bool:
+        """Whether the model keeps tensors that it returned, now that the caller has released them."""
+        if returned.intersection(info.index for info in recorder.infos.values()):
+            gc.collect()
+        left = [info for info in recorder.infos.values() if info.index in returned]
+        leave(left)
+        self._keeps_tensors |= bool(left)
+        return bool(left)
+
+    def _note_kept(self, recorder: Recorder, kept: List[int]) -> None:
+        """Adds a cause if the model itself keeps tensors from one step to the next."""
         if kept and not self._makes_cycles:
             gc.collect()
         still = {info.index for info in recorder.infos.values()}
