@@ -344,13 +344,51 @@ def test_what_does_not_belong_together_is_refused_and_nothing_is_left_behind(cap
         plan.apply(nn.Linear(2, 2))
     with pytest.raises(vramfit.PlanError, match="needed a torch.optim.Optimizer"):
         plan.apply(model, "adamw")
-    with pytest.raises(vramfit.PlanError, match="loss: found none"):
-        plan.apply(model).step(inputs, targets)
+    with plan.apply(model) as applied, pytest.raises(vramfit.PlanError, match="loss: found none"):
+        applied.step(inputs, targets)
+    with pytest.raises(vramfit.PlanError, match="none of the model's weights"):
+        plan.apply(model, torch.optim.AdamW(nn.Linear(2, 2).parameters()))
+    with plan.apply(model), pytest.raises(vramfit.PlanError, match="applied to this model already"):
+        plan.apply(model)
     stepped = torch.optim.AdamW(model.parameters())
     loss_function(model(inputs), targets).backward()
     stepped.step()
     with pytest.raises(vramfit.PlanError, match="before the first step"):
         planned(captures, dtype="bf16").start.apply(model, stepped)
+
+
+class Attending(nn.Module):
+    """Attention as products and a softmax."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding, self.heads, self.head = nn.Embedding(50, 64), nn.Linear(64, 192), nn.Linear(64, 50)
+
+    def forward(self, x):
+        query, key, value = self.heads(self.embedding(x)).chunk(3, -1)
+        return self.head((query @ key.transpose(1, 2) / 8).softmax(-1) @ value)
+
+
+def test_a_plan_that_changes_lines_of_the_model_is_not_made_for_a_live_one_and_refused_by_apply():
+    model, ids = Attending(), torch.zeros(4, 512, dtype=torch.int64)
+    asked = dict(targets=ids, loss=lambda outputs, targets: nn.functional.cross_entropy(outputs.flatten(0, 1), targets.flatten()), vram="70MiB")
+
+    def is_rewritten(plan):
+        return any(change.trick == "fused attention" for change in plan.changes)
+
+    assert not any(map(is_rewritten, vramfit.plan(model, ids, **asked)))
+    rewritten = next(filter(is_rewritten, vramfit.plan(model, ids, keep=[], **asked)))
+    with pytest.raises(vramfit.PlanError, match="only the model's own code can call") as refused:
+        rewritten.apply(model)
+    assert "test_apply.py" in refused.value.message
+
+
+def test_a_longer_sequence_than_planned_is_warned_about(captures):
+    plan = planned(captures).start
+    plan = dataclasses.replace(plan, settings={**plan.settings, "sizes": {"batch": BATCH, "seq": 8}})
+    model, inputs, targets = blocks()
+    with pytest.warns(UserWarning, match="a sequence of 8, and found one of 12"):
+        plan.apply(model, loss=loss_function).step(inputs, targets)
 
 
 def test_every_trick_on_live_models_is_listed():

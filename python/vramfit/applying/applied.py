@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import warnings
+import weakref
 from typing import TYPE_CHECKING, Any, Callable, ContextManager, Iterator, List, Optional
 
 import torch
 
 from ..errors import PlanError
 from ..devices import is_on_gpu
-from .batches import Micro, first_size, micro_batches, moved, with_channels_last
+from .batches import Micro, first_sizes, micro_batches, moved, with_channels_last
 from .tricks import TRICKS
 from .tricks.updates import is_changed
 from .undoing import Undo
 
 if TYPE_CHECKING:
     from ..answers.plan import Plan
+
+# Models that a plan has changed and not given back.
+_CHANGED: "weakref.WeakSet[torch.nn.Module]" = weakref.WeakSet()
 
 
 class Applied:
@@ -61,6 +66,10 @@ class Applied:
         makes = is_changed(self) and callable(self.optimizer)
         if self.optimizer is not None and not isinstance(self.optimizer, torch.optim.Optimizer) and not makes:
             raise PlanError(f"optimizer: found {type(self.optimizer).__name__}, needed a torch.optim.Optimizer or None")
+        if isinstance(self.optimizer, torch.optim.Optimizer) and not _shares_weights(self.optimizer, self.model):
+            raise PlanError("optimizer: found none of the model's weights in it", "make it of the model's parameters, or leave it out")
+        if self.model in _CHANGED:
+            raise PlanError("a plan has been applied to this model already", "revert that first: applied.undo()")
         for trick in TRICKS:
             trick.check(self)
 
@@ -70,6 +79,9 @@ class Applied:
             torch.cuda.empty_cache()
         for trick in TRICKS:
             self._undo += trick.apply(self)
+        if self._undo:
+            _CHANGED.add(self.model)
+            self._undo.insert(0, functools.partial(_CHANGED.discard, self.model))
 
     @property
     def scaler(self) -> Optional[Any]:
@@ -173,11 +185,13 @@ class Applied:
         return returned_loss(outputs)
 
     def _warn_about(self, inputs: Any) -> None:
-        batch = self.plan.settings.get("batch")
-        found = first_size(inputs)
-        if batch is not None and found is not None and found > batch * self._accumulate and not self._has_warned:
+        settings, sizes = self.plan.settings, first_sizes(inputs)
+        batch, sequence = settings.get("batch"), settings.get("sizes", {}).get("seq")
+        planned = (("batch", None if batch is None else batch * self._accumulate), ("sequence", sequence))
+        larger = [f"a {name} of {most}, and found one of {size}" for (name, most), size in zip(planned, sizes) if most is not None and size > most]
+        if larger and not self._has_warned:
             self._has_warned = True
-            warnings.warn(f"vramfit: the plan is for a batch of {batch * self._accumulate}, and found one of {found}", stacklevel=3)
+            warnings.warn(f"vramfit: the plan is for {'; for '.join(larger)}", stacklevel=3)
 
     # -- parts for the caller's own loop ------------------------------------------------------------------------------
 
@@ -222,6 +236,13 @@ class Applied:
         else:
             self.scaler.step(optimizer)
             self.scaler.update()
+
+
+def _shares_weights(optimizer: torch.optim.Optimizer, model: torch.nn.Module) -> bool:
+    """Whether the optimizer has a weight of the model, or either has none."""
+    weights = {id(weight) for group in optimizer.param_groups for weight in group["params"]}
+    own = {id(weight) for weight in model.parameters()}
+    return not weights or not own or not weights.isdisjoint(own)
 
 
 def first_output(outputs: Any) -> Any:

@@ -43,26 +43,27 @@ def changed(value: Any, change: Callable[[torch.Tensor], torch.Tensor]) -> Any:
     return value
 
 
-def first_size(value: Any) -> Optional[int]:
-    """The first dimension of the first tensor that has one."""
-    found: List[int] = []
+def first_sizes(value: Any) -> Tuple[int, ...]:
+    """The shape of the first tensor that has dimensions; nothing without one."""
+    found: List[Tuple[int, ...]] = []
 
     def look(tensor: torch.Tensor) -> torch.Tensor:
         if tensor.dim():
-            found.append(tensor.shape[0])
+            found.append(tuple(tensor.shape))
         return tensor
 
     changed(value, look)
-    return found[0] if found else None
+    return found[0] if found else ()
 
 
 def micro_batches(inputs: Any, targets: Any, count: int) -> List[Micro]:
     """Divides the batch into this many parts. Tensors whose first dimension is the batch are divided; each part gets all others whole."""
     args = () if isinstance(inputs, Mapping) else tuple(inputs) if isinstance(inputs, (list, tuple)) else (inputs,)
     kwargs = dict(inputs) if isinstance(inputs, Mapping) else {}
-    size = first_size(inputs)
-    if count == 1 or size is None:
+    sizes = first_sizes(inputs)
+    if count == 1 or not sizes:
         return [Micro(args, kwargs, targets, 1, 1, True)]
+    size = sizes[0]
     length = -(-size // count)
     starts = range(0, size, length)
 

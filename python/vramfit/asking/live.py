@@ -18,8 +18,8 @@ def as_applied(model: Any, inputs: Any, settings: Mapping[str, Any]) -> Dict[str
     if isinstance(model, (str, os.PathLike)):
         return found
     if found.get("keep") is None:
-        # With these, the optimizer is made weight by weight, or for copies of the weights: no live one will do.
-        found["keep"] = ["optimizer-state", "step-in-backward"]
+        # With the first two, the optimizer is made weight by weight, or for copies of the weights. The third changes the model's own lines.
+        found["keep"] = ["optimizer-state", "step-in-backward", "fused-attention"]
         if is_on_gpu(inputs):
             # A batch that is on the GPU would be copied there to have its channels last.
             found["keep"].append("channels-last")

@@ -6,6 +6,7 @@ from .adapters import Adapters
 from .allocator import AllocatorSettings
 from .channels_last import ChannelsLast
 from .checkpoint import Checkpointing
+from .fused_attention import FusedAttention
 from .in_place import InPlace
 from .mixed_precision import MixedPrecision
 from .offload import Offload
@@ -18,6 +19,6 @@ from .updates import Updates
 
 #: All of them, in the order in which they are applied.
 TRICKS: Tuple[LiveTrick, ...] = (
-    Spreading(), Adapters(), AllocatorSettings(), SmallerDtype(), ChannelsLast(), Checkpointing(), ReplacedLoss(), InPlace(), Optimizer(), Updates(), Offload(),
+    Spreading(), Adapters(), FusedAttention(), AllocatorSettings(), SmallerDtype(), ChannelsLast(), Checkpointing(), ReplacedLoss(), InPlace(), Optimizer(), Updates(), Offload(),
     MixedPrecision(),
 )
