@@ -4,7 +4,7 @@ use smallvec::smallvec;
 use vramfit_graph::dims::Dims;
 use vramfit_graph::format::Format;
 
-use super::call::{Call, Outcome, Unmodelled, wrap};
+use super::call::{Call, Outcome, Unmodelled, only, wrap};
 use super::facts::*;
 use super::view::{expanded, reshape_to, reshaped, reshaped_by_view};
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
@@ -30,7 +30,12 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["aten.tile.default"], Facts { memory: Modelled(repeat), ..FAMILY }),
     Operator::new(
         &["aten.repeat_interleave.self_int"],
-        Facts { memory: Modelled(repeat_interleave), time: Time::moves("contiguous", Extent::Result), ..FAMILY },
+        Facts {
+            memory: Modelled(repeat_interleave),
+            time: Time::moves("contiguous", Extent::Result),
+            hides_base: HidesBase::Always,
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten.repeat_interleave.self_Tensor"],
@@ -134,22 +139,20 @@ pub(super) fn repeated(context: &mut Context, source: &Tensor, times: &[i64]) ->
     result.with_edge(edge)
 }
 
-/// Every element a number of times in place: a view that repeats, a copy, and one dimension out of two.
+/// Every element a number of times in place, of a flat tensor where no dimension is given: a view that repeats, a copy, and one dimension out of two.
 fn repeat_interleave(context: &mut Context, call: &Call<'_>) -> Outcome {
-    let source = call.tensor(0)?;
-    let times = call.int(1)?;
-    let rank = source.shape().len();
-    if call.is_none(2) {
-        return Err(Unmodelled);
+    let (mut source, times) = (call.tensor(0)?.clone(), call.int(1)?);
+    let is_flat = call.is_none(2);
+    if is_flat && source.shape().len() != 1 {
+        source = only(reshape_to(context, &source, &[source.layout().elements()]))?;
     }
-    let dim = call.dim(2, rank)?;
+    let dim = if is_flat { 0 } else { call.dim(2, source.shape().len())? };
     let mut shape: Dims = source.shape()[..=dim].into();
     shape.push(1);
     for &size in &source.shape()[dim + 1..] {
         shape.push(size);
     }
-    let only = |outcome: Outcome| outcome.and_then(|mut results| results.pop().ok_or(Unmodelled));
-    let apart = only(reshaped_by_view(context, source, &shape))?;
+    let apart = only(reshaped_by_view(context, &source, &shape))?;
     shape[dim + 1] = times;
     let wide = only(expanded(context, &apart, &shape))?;
     drop(apart);

@@ -15,7 +15,8 @@ use recorded::{Probe, probes, without_rules};
 use vramfit_cudnn::Scenario;
 
 /// How many elements their mask picks is not in the capture. Their requests are bounded by a range, in another order.
-const BOUNDED: [&str; 2] = ["mask written with one value", "rows written by mask with one row"];
+const BOUNDED: [&str; 4] =
+    ["mask written with one value", "masked_scatter", "masked_scatter thirds", "rows written by mask with one row"];
 
 /// Probes whose random values decided: how many elements a mask chose, whether a factor was zero. And two that Python
 /// decided: attention of a single query, whose capture holds a result that Python had freed, and `ctc_loss`, whose arguments

@@ -1,11 +1,13 @@
 //! Workspaces whose size a library chooses, and what about them is not certain.
 
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use vramfit_cudnn::convolution::{ConvolutionProblem, Evidence, PlanTable, Planned, Trial, WorkspaceRange};
 
 use super::Context;
 use crate::autograd::Plans;
+use crate::memory::Storage;
 
 /// Workspaces that were estimated from similar recordings: which, and how often.
 pub type Guessed = BTreeMap<String, u32>;
@@ -60,6 +62,13 @@ impl Context {
         let range = WorkspaceRange { expected, lower, upper, evidence: Evidence::Guessed };
         let plan = self.plan_cache.other(range);
         self.memory.borrow_mut().pass_through(range.assuming(self.plans.assumption), plan);
+    }
+
+    /// Memory of a size that is not known, held by the caller. `what` names it in the answer.
+    pub(crate) fn uncertain_scratch(&mut self, what: &str, (lower, expected, upper): (u64, u64, u64)) -> Rc<Storage> {
+        self.note_guess(what);
+        let range = WorkspaceRange { expected, lower, upper, evidence: Evidence::Guessed };
+        self.scratch(range.assuming(self.plans.assumption))
     }
 
     /// Counts a workspace that was estimated from similar recordings.

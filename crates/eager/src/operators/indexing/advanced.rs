@@ -71,7 +71,7 @@ pub(super) fn broadcast(places: &Indices) -> Dims {
 }
 
 /// A tensor seen in the shape it broadcasts to.
-fn spread(tensor: &Tensor, shape: &[i64]) -> Layout {
+pub(super) fn spread(tensor: &Tensor, shape: &[i64]) -> Layout {
     let skipped = shape.len() - tensor.shape().len();
     let strides = (0..shape.len())
         .map(|dim| match dim.checked_sub(skipped) {

@@ -1,6 +1,7 @@
 //! Reading and writing by index.
 
 mod advanced;
+mod masked_scatter;
 mod order;
 mod pieces;
 mod plain;
@@ -92,7 +93,11 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["aten.diagonal_scatter.default"], Facts { memory: Modelled(windows::diagonal_scatter), ..FAMILY }),
     Operator::new(
         &["aten.masked_scatter.default"],
-        Facts { memory: Modelled(selected::masked_scatter), samples: Samples::Unknown, ..FAMILY },
+        Facts { memory: Modelled(masked_scatter::masked_scatter), samples: Samples::Unknown, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.masked_scatter_.default"],
+        Facts { memory: Modelled(masked_scatter::masked_scatter_in_place), samples: Samples::Unknown, ..IN_PLACE },
     ),
     Operator::new(&["aten.segment_reduce.default"], Facts { memory: Modelled(selected::segment_reduce), ..FAMILY }),
     Operator::new(&["aten.repeat_interleave.Tensor"], Facts { memory: Modelled(selected::repeated_places), ..FAMILY }),

@@ -1,7 +1,9 @@
 //! Sorting and picking by order: sort, topk, kthvalue, cummax.
 
-use smallvec::smallvec;
+use smallvec::{SmallVec, smallvec};
 use vramfit_graph::dims::Dims;
+use vramfit_graph::dtype::Dtype;
+use vramfit_graph::layout::Layout;
 
 use super::pieces::{Picked, indices};
 use crate::autograd::{Context, Saved, Tensor};
@@ -13,25 +15,57 @@ const LONGEST_IN_BLOCK: i64 = 4096;
 /// From so many rows on, long ones are sorted row by row.
 const MOST_SORTED_AT_ONCE: i64 = 128;
 
-/// Values and places in order along a dimension.
+/// Values and places in order along a dimension (`sort_cuda_kernel`).
 pub(in crate::operators) fn sorted(
     context: &Context,
     source: &Tensor,
     dim: usize,
 ) -> Result<(Tensor, Tensor), Unmodelled> {
-    let elements = source.layout().elements();
     let length = source.shape().get(dim).copied().unwrap_or(1);
     let values = context.empty(source.like(source.dtype()));
-    let places = context.empty(source.like(vramfit_graph::dtype::Dtype::Int64));
-    let key = source.dtype().bytes();
-    if elements <= 1 {
+    let places = context.empty(source.like(Dtype::Int64));
+    if source.layout().elements() <= 1 {
         return Ok((values, places));
     }
     if length <= LONGEST_IN_BLOCK {
         drop(indices(context, &[length]));
-    } else if dim + 1 != source.shape().len() {
-        return Err(Unmodelled);
-    } else if elements == length {
+        return Ok((values, places));
+    }
+    let layout = source.layout();
+    let is_ready = layout.is_dense() && layout.strides[dim] == 1;
+    let read = (!is_ready).then(|| context.empty(with_last(layout, dim)));
+    let rows = read.as_ref().unwrap_or(source);
+    let other = |result: &Tensor| {
+        let layout = Layout { dtype: result.dtype(), ..rows.layout().clone() };
+        (result.layout().strides != layout.strides).then(|| context.empty(layout))
+    };
+    let (unordered_values, unordered_places) = (other(&values), other(&places));
+    sort_rows(context, rows, length)?;
+    drop(unordered_places);
+    drop(unordered_values);
+    drop(read);
+    Ok((values, places))
+}
+
+/// Dense memory in which a dimension is the innermost one and the others keep their order (`infer_dense_strides_dim_last`).
+fn with_last(layout: &Layout, dim: usize) -> Layout {
+    let mut order: SmallVec<[usize; 6]> = (0..layout.shape.len()).filter(|&other| other != dim).collect();
+    order.sort_by_key(|&other| std::cmp::Reverse(layout.strides[other]));
+    order.push(dim);
+    let mut strides = Dims::filled(1, layout.shape.len());
+    let mut stride = 1;
+    for &place in order.iter().rev() {
+        strides[place] = stride;
+        stride *= layout.shape[place];
+    }
+    Layout { dtype: layout.dtype, shape: layout.shape.clone(), strides }
+}
+
+/// Sorts rows that lie one after another.
+fn sort_rows(context: &Context, source: &Tensor, length: i64) -> Result<(), Unmodelled> {
+    let elements = source.layout().elements();
+    let key = source.dtype().bytes();
+    if elements == length {
         let range = indices(context, &[elements]);
         drop(context.scratch(cub::radix_sort(elements, key, 8, 8 * key).ok_or(Unmodelled)?));
         drop(range);
@@ -50,7 +84,7 @@ pub(in crate::operators) fn sorted(
         drop(context.scratch(cub::segmented_sort(elements, key)));
         drop(unsorted);
     }
-    Ok((values, places))
+    Ok(())
 }
 
 /// Puts values that stand at `places` into the graph.
@@ -63,9 +97,6 @@ fn placed(context: &mut Context, source: &Tensor, values: Tensor, places: Tensor
 pub(super) fn sort(context: &mut Context, call: &Call<'_>, dim: usize) -> Outcome {
     let source = call.tensor(0)?;
     let rank = source.shape().len();
-    if !source.layout().is_contiguous() {
-        return Err(Unmodelled);
-    }
     let (values, places) = sorted(context, source, call.dim(dim, rank)?)?;
     placed(context, source, values, places)
 }

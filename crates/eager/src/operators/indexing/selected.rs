@@ -5,6 +5,7 @@ use vramfit_graph::dims::Dims;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
+use super::advanced::spread;
 use super::pieces::indices;
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 use crate::kernels::cub;
@@ -13,11 +14,17 @@ use crate::operators::pointwise::elementwise;
 
 pub(super) fn nonzero_call(context: &mut Context, call: &Call<'_>) -> Outcome {
     let shape = call.result(0)?.shape;
-    Ok(smallvec![nonzero(context, call.tensor(0)?, shape.first().copied().unwrap_or(0))])
+    let count = shape.first().copied().unwrap_or(0);
+    let places = nonzero(context, call.tensor(0)?, count);
+    // They are written one dimension after another: the result is the transpose.
+    let strides = Dims::from([1, count]);
+    Ok(smallvec![places.unsafe_view(Layout { dtype: Dtype::Int64, shape, strides })])
 }
 
-/// The places of `count` elements: they are counted first, then written down.
+/// The places of `count` elements, for each dimension: they are counted first, then written down.
 pub(in crate::operators) fn nonzero(context: &Context, source: &Tensor, count: i64) -> Tensor {
+    let copy = || context.empty_contiguous(source.dtype(), source.shape());
+    let read = (!source.layout().is_contiguous()).then(copy);
     let elements = source.layout().elements();
     let counter = context.scratch(4);
     drop(context.scratch(cub::count(elements)));
@@ -25,6 +32,7 @@ pub(in crate::operators) fn nonzero(context: &Context, source: &Tensor, count: i
     let places = indices(context, &[source.shape().len() as i64, count]);
     drop(context.scratch(cub::select(elements)));
     drop(counter);
+    drop(read);
     places
 }
 
@@ -49,7 +57,7 @@ pub(super) fn masked_select(context: &mut Context, call: &Call<'_>) -> Outcome {
     let (source, mask) = (call.tensor(0)?, call.tensor(1)?);
     let count = call.result(0)?.elements();
     let shape = Layout::broadcast(&[source.layout(), mask.layout()], Dtype::Bool).shape;
-    let whole = mask.unsafe_view(vramfit_graph::layout::Layout::contiguous(Dtype::Bool, &shape));
+    let whole = mask.unsafe_view(spread(mask, &shape));
     let places = nonzero(context, &whole, count);
     let result = context.empty_contiguous(source.dtype(), &[count]);
     drop(places);
@@ -64,35 +72,6 @@ pub(super) fn where_true(context: &mut Context, call: &Call<'_>) -> Outcome {
     let places = nonzero(context, call.tensor(0)?, count);
     let layout = Layout::contiguous(Dtype::Int64, &[count]);
     Ok((0..call.captured.len()).map(|_| places.view(layout.clone())).collect())
-}
-
-/// Values written in order where a mask is true, with the help of a running count. How many of them were written decides
-/// what their gradient takes.
-pub(super) fn masked_scatter(context: &mut Context, call: &Call<'_>) -> Outcome {
-    #[derive(Debug)]
-    struct Overwritten;
-    impl Backward for Overwritten {
-        fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
-            let mask = node.saved(0);
-            let gradient = gradients[0].clone();
-            smallvec![gradient.map(|gradient| {
-                let layout = Layout::broadcast(&[gradient.layout(), mask.layout()], gradient.dtype());
-                context.empty_contiguous(gradient.dtype(), &layout.shape)
-            })]
-        }
-    }
-    let (source, mask, written) = (call.tensor(0)?, call.tensor(1)?, call.tensor(2)?);
-    if context.is_grad_on() && written.requires_grad() {
-        return Err(Unmodelled);
-    }
-    let shape = Layout::broadcast(&[source.layout(), mask.layout()], source.dtype()).shape;
-    let result = context.empty_contiguous(source.dtype(), &shape);
-    let counts = indices(context, &shape);
-    drop(context.scratch(cub::exclusive_sum(counts.layout().elements())));
-    drop(counts);
-    let saved = |_: &dyn Fn(usize) -> bool| smallvec![Some(mask.clone())];
-    let edge = context.record(&[Some(source)], 1, saved, Overwritten);
-    Ok(smallvec![result.with_edge(edge)])
 }
 
 /// The index that repeats each place so often (`repeat_interleave_common`): a running count, and a check that no number is

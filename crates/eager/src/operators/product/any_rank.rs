@@ -7,7 +7,7 @@ use vramfit_graph::dims::Dims;
 use super::matrix::{add_product, multiply};
 use super::vector::{dot, mv};
 use crate::autograd::{Context, Tensor};
-use crate::operators::call::{Outcome, Unmodelled, only};
+use crate::operators::call::{Call, Outcome, Unmodelled, only};
 use crate::operators::copy::contiguous_of;
 use crate::operators::pointwise::add_into;
 use crate::operators::view::{expanded, permuted_in_graph, reshape_to, reshaped_by_view, transposed};
@@ -104,9 +104,6 @@ fn unsafe_view(context: &mut Context, product: Tensor, shape: &[i64]) -> Outcome
 
 fn batched(context: &mut Context, first: &Tensor, second: &Tensor) -> Outcome {
     let (one, other) = (first.shape().len(), second.shape().len());
-    if one < 2 || other < 2 {
-        return Err(Unmodelled);
-    }
     if one == 3 && other == 3 && first.shape()[0] != second.shape()[0] {
         if first.shape()[0] == 1 && first.requires_grad() {
             let flat = only(reshaped_by_view(context, first, &first.shape()[1..]))?;
@@ -117,23 +114,34 @@ fn batched(context: &mut Context, first: &Tensor, second: &Tensor) -> Outcome {
             return matmul(context, first, &flat);
         }
     }
-    let (first_batch, first_matrix) = first.shape().split_at(one - 2);
-    let (second_batch, second_matrix) = second.shape().split_at(other - 2);
+    let (first_batch, first_matrix) = first.shape().split_at(one.saturating_sub(2));
+    let (second_batch, second_matrix) = second.shape().split_at(other.saturating_sub(2));
     let batch = broadcast(first_batch, second_batch);
     let count = batch.iter().product();
     let spread = |context: &mut Context, tensor: &Tensor, matrix: &[i64]| -> Result<Tensor, Unmodelled> {
-        let mut shape = batch.clone();
-        shape.push(matrix[0]);
-        shape.push(matrix[1]);
+        let shape: Dims = batch.iter().chain(matrix).copied().collect();
         let wide = only(expanded(context, tensor, &shape))?;
-        only(reshape_to(context, &wide, &[count, matrix[0], matrix[1]]))
+        let flat: Dims = std::iter::once(&count).chain(matrix).copied().collect();
+        only(reshape_to(context, &wide, &flat))
     };
-    let left = spread(context, first, first_matrix)?;
-    let right = spread(context, second, second_matrix)?;
-    let product = only(multiply(context, &left, &right))?;
+    // A vector on the left is a row. One on the right is repeated as it is, then each is a column.
+    let row = [1, *first.shape().last().ok_or(Unmodelled)?];
+    let left = spread(context, first, if one == 1 { &row } else { first_matrix })?;
+    let mut right = spread(context, second, second_matrix)?;
+    if other == 1 {
+        right = only(reshaped_by_view(context, &right, &[count, second_matrix[0], 1]))?;
+    }
+    let mut product = only(multiply(context, &left, &right))?;
+    if other == 1 {
+        product = only(reshaped_by_view(context, &product, &product.shape()[..2]))?;
+    }
     let mut shape = batch;
-    shape.push(first_matrix[0]);
-    shape.push(second_matrix[1]);
+    if one > 1 {
+        shape.push(first_matrix[0]);
+    }
+    if other > 1 {
+        shape.push(second_matrix[1]);
+    }
     let result = unsafe_view(context, product, &shape);
     drop(right);
     drop(left);
@@ -148,6 +156,17 @@ fn broadcast(first: &[i64], second: &[i64]) -> Dims {
             if of(first) == 1 { of(second) } else { of(first) }
         })
         .collect()
+}
+
+/// Whether a layer sees an input as a matrix. Its result is then a view of the product.
+fn sees_matrix(input: &Tensor, bias: &Tensor) -> bool {
+    input.shape().len() != 2 && input.layout().is_contiguous() && bias.shape().len() == 1
+}
+
+/// The same of a call of a linear layer.
+pub(crate) fn is_view_of_product(call: &Call<'_>) -> bool {
+    let (input, bias) = (call.tensor(0).ok(), call.optional_tensor(2));
+    input.zip(bias).is_some_and(|(input, bias)| sees_matrix(input, bias))
 }
 
 /// `input @ weight.t() + bias`.
@@ -172,7 +191,7 @@ pub(in crate::operators) fn linear(
         let turned = only(transposed(context, weight))?;
         return add_product(context, bias, (input, &turned));
     }
-    if input.layout().is_contiguous() && bias.shape().len() == 1 {
+    if sees_matrix(input, bias) {
         let flat = only(reshaped_by_view(context, input, &[outer.iter().product(), inner]))?;
         let turned = only(transposed(context, weight))?;
         let product = only(add_product(context, bias, (&flat, &turned)))?;

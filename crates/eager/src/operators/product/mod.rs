@@ -13,6 +13,7 @@ use crate::autograd::Context;
 use matrix::added_product;
 use vector::{dot, mv, sum_of_products};
 
+pub(crate) use any_rank::is_view_of_product;
 pub(super) use any_rank::{linear, matmul};
 pub(super) use matrix::{add_product, multiply};
 
@@ -37,6 +38,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             flops: FlopFormula::Counted(flops::linear),
             time: Time { work: LINEAR, dispatch: "linear" },
             overwrite: Overwrite::Allowed,
+            hides_base: HidesBase::OfFlatInput,
             ..FAMILY
         },
     ),
