@@ -26,7 +26,7 @@ use vramfit_graph::model::{Origin, TensorId};
 
 use crate::autograd::{Body, Context, Frame, Node, Tensor};
 use crate::memory::Category;
-use crate::operators::{Call, Effect, copied_to_host, made_leaf};
+use crate::operators::{Call, Effect, HidesBase, copied_to_host, is_view_of_product, made_leaf};
 
 pub use crate::autograd::Missing;
 pub use crate::operators::LossHead;
@@ -41,7 +41,7 @@ pub use region::{Region, block_names, is_transformers_model, module_names, regio
 use run_call::{Outcome, on_host, returns_arguments, run_call};
 pub use script::PhaseEnd;
 pub use unknown::SCRATCH;
-use written::is_same_edge;
+use written::{WrittenBases, is_same_edge};
 
 /// A running forward pass.
 pub struct Forward<'a> {
@@ -57,8 +57,8 @@ pub struct Forward<'a> {
     pub tensors: Vec<Option<Tensor>>,
     /// Operators without a rule that the pass has called.
     pub missing: Missing,
-    /// The new nodes of bases that were written through a view, by storage. Whatever has such a base in its graph holds its node.
-    written_bases: BTreeMap<u32, Weak<Node>>,
+    /// The bases that were written into while they had views.
+    written_bases: WrittenBases,
     /// The nodes of results that Python drops while formulas still use what is behind them.
     dropped_nodes: BTreeMap<TensorId, Weak<Node>>,
     /// The results that are views of memory that has no other name.
@@ -91,7 +91,7 @@ impl<'a> Forward<'a> {
             autocasts: Vec::new(),
             tensors,
             missing: Missing::new(),
-            written_bases: BTreeMap::new(),
+            written_bases: WrittenBases::default(),
             dropped_nodes: BTreeMap::new(),
             hidden_views: BTreeSet::new(),
             phase_ends: Vec::new(),
@@ -113,7 +113,7 @@ impl<'a> Forward<'a> {
         let mut open: Option<(&Region, Vec<(TensorId, Tensor)>)> = None;
         for (index, step) in steps.iter().enumerate() {
             while let Some(late) = late.next_if(|late| late.until <= index) {
-                self.tensors[late.tensor.0 as usize] = None;
+                self.release(late.tensor);
             }
             while regions.next_if(|region| region.first < index).is_some() {}
             if let Some(region) = regions.next_if(|region| region.first == index && context.is_grad_on()) {
@@ -212,7 +212,7 @@ impl<'a> Forward<'a> {
                         self.remember_node(*tensor);
                     }
                     if !self.is_saved_later(*tensor) {
-                        self.tensors[tensor.0 as usize] = None;
+                        self.release(*tensor);
                     }
                 }
             }
@@ -298,9 +298,17 @@ impl<'a> Forward<'a> {
             return;
         }
         let is_in_place = facts.effect.is_in_place();
+        if self.has_written_bases() && context.is_grad_on() {
+            call.each_tensor(&mut |id: TensorId| self.renew_view(context, id));
+        }
         let view = self.view_of(call);
         let name = self.bound.operator_name(call);
         let Outcome { results, is_modelled } = run_call(context, (name, facts), &view, self.passes.scenario);
+        let hides_base = match facts.hides_base {
+            HidesBase::Never => false,
+            HidesBase::Always => true,
+            HidesBase::OfFlatInput => is_view_of_product(&view),
+        };
         drop(view);
         if !is_modelled {
             self.missing.entry(name.to_owned()).or_default().push(index as u32);
@@ -308,17 +316,19 @@ impl<'a> Forward<'a> {
         for (id, result) in call.results.iter().zip(results) {
             if let Some(id) = id {
                 let before = self.tensors[id.0 as usize].take();
-                if facts.hides_base {
+                if hides_base {
                     self.hidden_views.insert(*id);
                 }
                 let is_into_view = is_in_place && (self.bound.tensor(*id).is_view || self.hidden_views.contains(id));
                 let written =
-                    before.as_ref().filter(|before| is_into_view && !is_same_edge(before.edge(), result.edge()));
+                    before.as_ref().filter(|before| is_in_place && !is_same_edge(before.edge(), result.edge()));
                 let written = written.map(|before| before.edge().cloned());
                 drop(before);
                 self.tensors[id.0 as usize] = Some(result);
-                if let Some(edge) = written {
-                    self.write_into_base(context, *id, edge);
+                match written {
+                    Some(edge) if is_into_view => self.write_into_base(context, *id, edge),
+                    Some(_) => self.note_write(*id),
+                    None => self.note_view(*id),
                 }
             }
         }

@@ -40,7 +40,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.instance_norm.default"],
-        Facts { memory: Modelled(instance_norm), hides_base: true, ..FAMILY },
+        Facts { memory: Modelled(instance_norm), hides_base: HidesBase::Always, ..FAMILY },
     ),
     Operator::new(
         &[

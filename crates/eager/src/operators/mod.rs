@@ -60,14 +60,15 @@ pub(crate) use call::layout_of;
 pub use call::{Call, Outcome, Unmodelled};
 pub(crate) use copy::copied_to_host;
 pub use facts::{
-    Activation, Autocast, Effect, Evaluation, Extent, Facts, FlopFormula, Flops, Greatest, Keeps, Launch, Library,
-    MemoryRule, Overwrite, Promotion, Reads, Rule, Samples, ScriptCall, Time, Work,
+    Activation, Autocast, Effect, Evaluation, Extent, Facts, FlopFormula, Flops, Greatest, HidesBase, Keeps, Launch,
+    Library, MemoryRule, Overwrite, Promotion, Reads, Rule, Samples, ScriptCall, Time, Work,
 };
 pub use foreach::foreach_norms;
 pub use loss_head::{Head, LossHead, NoHead, find_head};
 pub(crate) use loss_head::{
     LigerInputs, chunk_lengths, chunks_of, fused_loss, loss_of_chunk, loss_of_chunks, rows_and_labels,
 };
+pub(crate) use product::is_view_of_product;
 pub use recurrent::is_flattened;
 pub(crate) use slices::{copied_slices, seen_again};
 pub use table::{all, facts, find, named};

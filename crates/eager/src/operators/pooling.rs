@@ -40,6 +40,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             memory: Modelled(|context, call| max_of_rows(context, call, false)),
             time: Time::moves("max_pool", Extent::Input),
             keeps: Keeps::Results,
+            hides_base: HidesBase::Always,
             ..FAMILY
         },
     ),
@@ -62,7 +63,12 @@ pub(super) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.avg_pool1d.default"],
-        Facts { memory: Modelled(average_of_rows), time: Time::moves("avg_pool", Extent::Input), ..FAMILY },
+        Facts {
+            memory: Modelled(average_of_rows),
+            time: Time::moves("avg_pool", Extent::Input),
+            hides_base: HidesBase::Always,
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten.adaptive_avg_pool2d.default"],
@@ -82,6 +88,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         Facts {
             memory: Modelled(adaptive_average_of_rows),
             time: Time::moves("adaptive_avg_pool", Extent::Input),
+            hides_base: HidesBase::Always,
             ..FAMILY
         },
     ),

@@ -19,6 +19,17 @@ pub enum Effect {
     Script(ScriptCall),
 }
 
+/// Whether a result is a view of memory that has no other name, so that a write into it is one into its base.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HidesBase {
+    /// It is none.
+    Never,
+    /// It always is.
+    Always,
+    /// It is that of a linear layer which sees its input as a matrix.
+    OfFlatInput,
+}
+
 /// What a recorded script did beside calling operators.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ScriptCall {

@@ -16,7 +16,7 @@ use crate::autograd::Context;
 pub use crate::launch::Launch;
 pub(super) use MemoryRule::Modelled;
 pub use autocast::{Autocast, Evaluation, Promotion};
-pub use effect::{Activation, Effect, Overwrite, ScriptCall};
+pub use effect::{Activation, Effect, HidesBase, Overwrite, ScriptCall};
 pub use flops::{FlopFormula, Flops};
 pub(super) use flops::{argument, elements};
 pub use reach::{Greatest, Reads};
@@ -86,8 +86,8 @@ pub struct Facts {
     pub is_copy: bool,
     /// Whether it returns its argument or a copy by the argument's layout, which may be another at other sizes than the recorded ones.
     pub copies_by_layout: bool,
-    /// Whether its result is a view of memory that has no other name, so that a write into it is one into its base.
-    pub hides_base: bool,
+    /// Whether its result is a view of memory that has no other name.
+    pub hides_base: HidesBase,
     /// Whether its result is a view that autograd tells apart from its base: a write into it gives only the view another history.
     pub leaves_base: bool,
     /// The module whose `inplace` attribute turns it into its in-place form.
@@ -129,7 +129,7 @@ impl Facts {
             effect: Effect::ReadsOnly,
             is_copy: false,
             copies_by_layout: false,
-            hides_base: false,
+            hides_base: HidesBase::Never,
             leaves_base: false,
             activation: None,
             overwrite: Overwrite::NotShown,

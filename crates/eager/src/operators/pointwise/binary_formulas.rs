@@ -3,7 +3,7 @@
 use super::formula::Formula::{Pass, Steps, Zeros};
 use super::formula::Operand::Gradient as G;
 use super::formula::Operand::{Made, Saved};
-use super::formula::Step::{Drop, Like, Number, Truth, WideNumber};
+use super::formula::Step::{Compact, Drop, Like, Number, Truth, WideNumber};
 use super::formula::{Elementwise, Formula, Save, Step};
 
 const OTHER: super::formula::Operand = Saved(0);
@@ -178,4 +178,4 @@ const CHOSEN: &[Step] = &[Number, Like(&[Saved(0), G, Made(0)])];
 /// `masked_fill` with a number.
 pub static MASKED_FILL: Elementwise =
     Elementwise { inputs: &[0, 1], saves: &[Save::Input(1)], gradients: &[(0, MASKED)] };
-const MASKED: Formula = Steps(&[Like(&[G, Saved(0)])]);
+const MASKED: Formula = Steps(&[Compact(&[G, Saved(0)])]);

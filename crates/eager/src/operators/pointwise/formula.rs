@@ -26,7 +26,9 @@ pub enum Operand {
 pub enum Step {
     /// A new tensor as large as its operands broadcast, of their common type.
     Like(&'static [Operand]),
-    /// The same, of truth values.
+    /// The same, contiguous whatever the operands are.
+    Compact(&'static [Operand]),
+    /// The same as `Like`, of truth values.
     Truth(&'static [Operand]),
     /// A new tensor of one element and the gradient's type.
     Number,
@@ -99,7 +101,7 @@ pub fn evaluate(context: &Context, node: &Node, gradient: &Tensor, formula: &For
                     made[place].take();
                 }
             }
-            Step::Like(from) | Step::Truth(from) => {
+            Step::Like(from) | Step::Compact(from) | Step::Truth(from) => {
                 let tensor = {
                     let operands: SmallVec<[&Tensor; 3]> = from
                         .iter()
@@ -111,7 +113,14 @@ pub fn evaluate(context: &Context, node: &Node, gradient: &Tensor, formula: &For
                         .filter(|tensor| !tensor.is_on_host())
                         .collect();
                     let dtype = if matches!(step, Step::Truth(_)) { Dtype::Bool } else { promote(&operands) };
-                    elementwise(context, &operands, dtype)
+                    match step {
+                        Step::Compact(_) => {
+                            let layouts: SmallVec<[&Layout; 3]> =
+                                operands.iter().map(|operand| operand.layout()).collect();
+                            context.empty_contiguous(dtype, &Layout::broadcast(&layouts, dtype).shape)
+                        }
+                        _ => elementwise(context, &operands, dtype),
+                    }
                 };
                 made.push(Some(tensor));
             }

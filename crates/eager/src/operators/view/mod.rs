@@ -2,6 +2,7 @@
 //! shape back, and only a slice needs memory for that.
 
 mod expanded;
+mod in_place;
 mod part;
 mod permuted;
 mod reshaped;
@@ -77,16 +78,20 @@ pub(super) const OPERATORS: &[Operator] = &[
         Facts { memory: Modelled(permuted::transpose), view_dispatch: "transpose", greatest: Greatest::Same, ..FAMILY },
     ),
     Operator::new(
-        &[
-            "aten.transpose_.default",
-            "aten.swapaxes_.default",
-            "aten.t_.default",
-            "aten.unsqueeze_.default",
-            "aten.squeeze_.default",
-            "aten.squeeze_.dim",
-            "aten.squeeze_.dims",
-        ],
-        Facts { effect: Effect::ReshapesFirst, ..FAMILY },
+        &["aten.unsqueeze_.default"],
+        Facts { memory: Modelled(in_place::unsqueeze), effect: Effect::ReshapesFirst, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.squeeze_.default", "aten.squeeze_.dim", "aten.squeeze_.dims"],
+        Facts { memory: Modelled(in_place::squeeze), effect: Effect::ReshapesFirst, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.transpose_.default", "aten.swapaxes_.default"],
+        Facts { memory: Modelled(in_place::transpose), effect: Effect::ReshapesFirst, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.t_.default"],
+        Facts { memory: Modelled(in_place::swap_last), effect: Effect::ReshapesFirst, ..FAMILY },
     ),
     Operator::new(
         &["aten.swapaxes.default"],
@@ -97,8 +102,11 @@ pub(super) const OPERATORS: &[Operator] = &[
         Facts { memory: Modelled(permuted::transpose), time: Time::ASSUMED, ..FAMILY },
     ),
     Operator::new(
+        &["aten.swapdims_.default"],
+        Facts { memory: Modelled(in_place::transpose), time: Time::ASSUMED, effect: Effect::ReshapesFirst, ..FAMILY },
+    ),
+    Operator::new(
         &[
-            "aten.swapdims_.default",
             "aten.as_strided_.default",
             "aten.resize_.default",
             "aten.set_.default",
@@ -147,21 +155,11 @@ pub(super) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.unsqueeze.default"],
-        Facts {
-            memory: Modelled(reshaped::captured_view),
-            view_dispatch: "unsqueeze",
-            greatest: Greatest::Same,
-            ..FAMILY
-        },
+        Facts { memory: Modelled(reshaped::unsqueeze), view_dispatch: "unsqueeze", greatest: Greatest::Same, ..FAMILY },
     ),
     Operator::new(
         &["aten.squeeze.dim", "aten.squeeze.dims", "aten.squeeze.default"],
-        Facts {
-            memory: Modelled(reshaped::captured_view),
-            view_dispatch: "squeeze",
-            greatest: Greatest::Same,
-            ..FAMILY
-        },
+        Facts { memory: Modelled(reshaped::squeeze), view_dispatch: "squeeze", greatest: Greatest::Same, ..FAMILY },
     ),
     Operator::new(
         &["aten.view_as.default"],

@@ -1,12 +1,13 @@
 //! Another shape of the same memory: the gradient is given its old shape.
 
 use smallvec::smallvec;
+use vramfit_graph::bind::Value;
 use vramfit_graph::dims::Dims;
 use vramfit_graph::layout::Layout;
 
 use super::finish;
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
-use crate::operators::call::{Call, Outcome, Unmodelled};
+use crate::operators::call::{Call, Outcome, Unmodelled, wrap};
 
 /// A view whose gradient has only to be given its old shape.
 #[derive(Debug)]
@@ -110,6 +111,44 @@ pub(super) fn captured_view(context: &mut Context, call: &Call<'_>) -> Outcome {
     let strides = view_strides(source.layout(), &shape).ok_or(Unmodelled)?;
     let result = source.view(Layout { dtype: source.dtype(), shape, strides });
     finish(context, source, result, Reshaped(source.shape().into()))
+}
+
+/// A dimension of one element put in; its stride is what a step over those after it would be.
+pub(super) fn unsqueeze(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let rank = source.shape().len();
+    let place = wrap(call.int(1)?, rank + 1)?;
+    let layout = source.layout();
+    let stride = if place < rank { layout.shape[place] * layout.strides[place] } else { 1 };
+    let with = |sizes: &[i64], new: i64| sizes[..place].iter().chain([&new]).chain(&sizes[place..]).copied().collect();
+    let (shape, strides) = (with(&layout.shape, 1), with(&layout.strides, stride));
+    finish(
+        context,
+        source,
+        source.view(Layout { dtype: layout.dtype, shape, strides }),
+        Reshaped(source.shape().into()),
+    )
+}
+
+/// Dimensions of one element left out, all of them or those named.
+pub(super) fn squeeze(context: &mut Context, call: &Call<'_>) -> Outcome {
+    let source = call.tensor(0)?;
+    let rank = source.shape().len();
+    let named: Dims = match call.arguments.get(1) {
+        None => (0..rank as i64).collect(),
+        Some(Value::Int(dim)) => Dims::from([*dim]),
+        Some(_) => call.ints(1)?,
+    };
+    let mut is_left_out: smallvec::SmallVec<[bool; 6]> = smallvec![false; rank];
+    for &dim in named.iter().filter(|_| rank > 0) {
+        let place = wrap(dim, rank)?;
+        is_left_out[place] = source.shape()[place] == 1;
+    }
+    let kept =
+        |sizes: &[i64]| sizes.iter().zip(&is_left_out).filter(|(_, out)| !**out).map(|(size, _)| *size).collect();
+    let layout = source.layout();
+    let layout = Layout { dtype: layout.dtype, shape: kept(&layout.shape), strides: kept(&layout.strides) };
+    finish(context, source, source.view(layout), Reshaped(source.shape().into()))
 }
 
 /// Another shape of the same memory, in the graph.
