@@ -484,3 +484,31 @@ def test_sparse_gradients_of_bags_padding_and_momentum_make_the_requests_of_an_h
     # What was emptied gets the rows in memory of its own.
     assert contains(found, spelled("-i -v", sizes)) and contains(found, spelled(f"{padding} +i +v -v -i", sizes))
     assert contains(found, spelled("+rows +bags +bags +each -bags -bags -each", sizes))
+
+
+def test_operators_that_models_of_the_sweep_call_have_rules(tmp_path):
+    found, without_rule = requests(tmp_path, """
+        import torch
+        x = torch.randn(4, 6, 256, device="cuda", requires_grad=True)
+        mask = torch.ones(4, 6, dtype=torch.bool, device="cuda")
+        values = torch.randn(24, 256, device="cuda", requires_grad=True)
+        mixed = x.masked_scatter(mask.unsqueeze(-1).expand_as(x), values)
+        y = (mixed * 2).masked_scatter_(mask.unsqueeze(-1), values)
+        ordered, _ = torch.randn(5000, 3, device="cuda").sort(dim=0)
+        places = torch.arange(6, device="cuda")
+        places.unsqueeze_(0).t_().squeeze_(-1)
+        for hit in (places > 2).nonzero():
+            hit[0]
+        for of_dim in torch.ones(3, 3, device="cuda").nonzero().unbind(1):
+            places[of_dim]
+        weights = torch.randn(4, 8, 3, 6, device="cuda").transpose(1, 2) @ torch.randn(6, device="cuda")
+        torch.ones(2, device="cuda").repeat_interleave(3)
+        y.sum().backward()
+        torch.cuda.synchronize()
+    """)
+    assert without_rule == []
+    # The kernel reads an expanded mask from contiguous memory: a running count, the mask, then the scan's scratch.
+    elements = 4 * 6 * 256
+    assert contains(found, [("+", elements * 4), ("+", elements * 8), ("+", elements)])
+    # Values and places; then, as the rows are not the innermost dimension, the rows, values and places in an order in which they are.
+    assert contains(found, [("+", 60416), ("+", 120320), ("+", 60416), ("+", 60416), ("+", 120320)])
