@@ -182,3 +182,26 @@ class Evaluation:
         self.net.eval()
         x = torch.tensor(points)
         return self.net(x.to(self.place)).detach().cpu().numpy()  # expect: VF003
+# case: a loss function that differentiates its part and hands the gradient over
+import torch
+def train(model, loss_fn, loader, optimizer):
+    total = 0
+    for x, y in loader:
+        optimizer.zero_grad()
+        out = model(x.cuda())
+        loss, gradient = loss_fn(out, y.cuda())
+        out.backward(gradient)
+        optimizer.step()
+        total += loss
+    return total
+# case: a loss that is differentiated with a gradient of its own shape
+import torch
+def train(model, loss_fn, loader, optimizer):
+    total = 0
+    for x, y in loader:
+        optimizer.zero_grad()
+        loss = loss_fn(model(x.cuda()), y.cuda())
+        loss.backward(torch.ones_like(loss))
+        optimizer.step()
+        total += loss  # expect: VF001
+    return total
