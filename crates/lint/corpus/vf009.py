@@ -7,7 +7,7 @@ def train(model, loader, criterion, optimizer):
         loss.backward()
         optimizer.step()
         torch.cuda.empty_cache()  # expect: VF009
-# case: every hundredth step
+# case: every tenth step
 import torch
 def train(model, loader, criterion, optimizer):
     for i, (x, y) in enumerate(loader):
@@ -15,7 +15,7 @@ def train(model, loader, criterion, optimizer):
         loss = criterion(model(x), y)
         loss.backward()
         optimizer.step()
-        if i % 100 == 0:
+        if i % 10 == 0:
             torch.cuda.empty_cache()  # expect: VF009
 # case: between folds
 import torch

@@ -185,6 +185,8 @@ pub struct FileFacts<'a> {
     pub on_cpu: HashSet<u32>,
     /// Offsets of calls whose results are taken out of their graph: detached, or turned into numbers.
     pub dropped: HashSet<u32>,
+    /// Offsets of calls whose results leave their graph and become NumPy arrays: `out.detach().cpu().numpy()`.
+    pub arrays: HashSet<u32>,
     /// Networks that the file makes, by access path.
     pub built: HashSet<String>,
     /// Methods that the file calls on networks, and that no class in it has.

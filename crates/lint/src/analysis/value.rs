@@ -292,6 +292,8 @@ impl Value {
             (Value::Module(one), Value::Module(_)) => Value::Module(one.clone()),
             (Value::Optimizer(one), Value::Optimizer(_)) => Value::Optimizer(one.clone()),
             (Value::Bool(_), Value::Bool(_)) => Value::Plain,
+            // `cuda` where there is a GPU, and the CPU elsewhere.
+            (Value::Device(one), Value::Device(two)) => Value::Device(one.with(*two)),
             // The whole of a checkpoint or a selection of its items, or what one of two branches loads.
             (one, two) => match (one.checkpoint(), two.checkpoint()) {
                 (Some(one), Some(two)) => {

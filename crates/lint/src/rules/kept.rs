@@ -126,6 +126,9 @@ fn look<'a>(facts: &FileFacts<'a>, events: &[Event<'a>], event: &Event<'a>, repo
         events.iter().any(|other| matches!(other.kind, EventKind::Forward { .. }) && facts.is_in(other.scope, number));
     let is_computed = !tensor.is_data && computes() == Some(number);
     let what = classify(facts, &tensor, *how, has_forward || trains.is_some() || is_computed)?;
+    if what == What::Loss && hands_gradient_over(facts, events, facts.text(*expression), &tensor, number) {
+        return None;
+    }
     let has_graph = matches!(what, What::Loss | What::Graph);
     // A sequence that grows by what the network says next is the network's own input.
     let is_input = events.iter().any(|other| match &other.kind {
@@ -243,6 +246,28 @@ fn goes_through_losses(facts: &FileFacts<'_>, events: &[Event<'_>], number: Loop
         });
     let has_forward = has_call(facts, events, number);
     passes.next() == Some(true) && passes.all(|retain| retain) && !has_forward
+}
+
+/// Whether the loop's backward pass starts at what a loss is computed from, with a gradient that is given: `out.backward(gradient)`. Then
+/// the loss function has differentiated its part by itself.
+fn hands_gradient_over(
+    facts: &FileFacts<'_>,
+    events: &[Event<'_>],
+    kept: &str,
+    tensor: &Tensor,
+    number: LoopId,
+) -> bool {
+    let Some(provenance) = &tensor.provenance else { return false };
+    events.iter().filter(|event| facts.is_in(event.scope, number)).any(|event| match &event.kind {
+        EventKind::Backward { loss, text: Some(start), .. } if start != kept => {
+            let given = facts.source[event.range].strip_prefix(&format!("{start}.backward("));
+            let has_gradient = given.is_some_and(|given| !given.starts_with(')') && !given.contains('='));
+            let reached = loss.provenance();
+            has_gradient
+                && reached.is_some_and(|reached| reached.forwards.iter().any(|at| provenance.forwards.contains(at)))
+        }
+        _ => false,
+    })
 }
 
 fn classify(facts: &FileFacts<'_>, tensor: &Tensor, how: Keeping, computes: bool) -> Option<What> {

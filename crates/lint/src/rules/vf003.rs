@@ -99,6 +99,7 @@ fn check_root(facts: &FileFacts<'_>, events: &[Event<'_>], findings: &mut Vec<Fi
                     && !is_hooked
                     && (evaluates(facts, events, event, evaluation, mode)
                         || is_thrown_away(facts, events, event)
+                        || is_read_out(facts, events, event)
                         || is_wasted(facts, event)
                             && is_in_training(facts, events, event)
                             && mode.is_some()
@@ -138,6 +139,15 @@ fn is_thrown_away(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>
         && is_wasted(facts, event)
         && !loops.iter().any(|number| facts.loops[*number].repeats != Repeats::Here)
         && !events.iter().any(|other| wants_gradients(other) && is_near(other))
+}
+
+/// Whether a function reads a network's answer out as an array, as an agent that acts, and wants no gradients itself.
+fn is_read_out(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>) -> bool {
+    let own = facts.function_scope(event.scope);
+    facts.arrays.contains(&event.range.start().to_u32())
+        && facts.function(event.scope).is_some()
+        && is_wasted(facts, event)
+        && !events.iter().any(|other| wants_gradients(other) && facts.function_scope(other.scope) == own)
 }
 
 /// Whether what a call computes is taken out of its graph, and nothing else of it leaves the function.
@@ -224,6 +234,15 @@ fn evaluates(
     if is_left_to_callers(facts, event.scope, mode.is_some()) {
         return false;
     }
+    // `net(x_test)` within a training loop, in a function of its own or not.
+    if mode.is_none()
+        && event.statement != event.range
+        && gets_test_data(facts, event)
+        && is_in_training(facts, events, event)
+        && !wants_inputs_here(facts, events, event)
+    {
+        return true;
+    }
     let is_named = function.is_some_and(|function| names::is_evaluation(facts.index.functions[function].name));
     match evaluation {
         Evaluation::Loop(number) => {
@@ -244,13 +263,6 @@ fn evaluates(
                 let repeats = facts.loops_around(event.scope).next().is_some();
                 // A result that nobody takes is kept in the network.
                 let is_taken = event.statement != event.range;
-                if is_taken
-                    && gets_test_data(facts, event)
-                    && is_in_training(facts, events, event)
-                    && !wants_inputs_here(facts, events, event)
-                {
-                    return true;
-                }
                 return is_named
                     && is_taken
                     && repeats

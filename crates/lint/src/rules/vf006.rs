@@ -3,10 +3,11 @@
 use super::rule::Rule;
 use crate::analysis::FileFacts;
 use crate::analysis::facts::{Event, EventKind, Gradients, ScopeId};
+use crate::analysis::walk::walk_statements;
 use crate::finding::Finding;
 use crate::recorded::Subject;
-use ruff_python_ast::Expr;
-use ruff_text_size::TextRange;
+use ruff_python_ast::{Expr, Stmt};
+use ruff_text_size::{Ranged, TextRange};
 
 pub(super) const RULE: Rule = Rule {
     code: "VF006",
@@ -54,6 +55,9 @@ fn is_late(facts: &FileFacts<'_>, events: &[Event<'_>], position: usize, owner: 
         return false;
     };
     let backward = position + offset;
+    if leaves_before(facts, event, &events[backward]) {
+        return false;
+    }
     let EventKind::Backward { loss, text, .. } = &events[backward].kind else { return false };
     let forwards = loss.provenance().map(|provenance| provenance.forwards.clone()).unwrap_or_default();
     let is_forward = |other: &Event<'_>| {
@@ -133,4 +137,25 @@ fn is_late(facts: &FileFacts<'_>, events: &[Event<'_>], position: usize, owner: 
         })
     };
     (steps || updates()) && !is_zeroed_before && !is_zeroed_after && !has_backward_before
+}
+
+/// Whether an arm of an `if` around an event ends the step before a later one: it ends in `continue`, `return`, `break` or `raise`.
+fn leaves_before(facts: &FileFacts<'_>, event: &Event<'_>, later: &Event<'_>) -> bool {
+    let shared: Vec<TextRange> = facts.branches(later.scope, None).into_iter().map(|(_, arm)| arm).collect();
+    let mut own: Vec<TextRange> = facts.branches(event.scope, None).into_iter().map(|(_, arm)| arm).collect();
+    own.retain(|arm| !shared.contains(arm));
+    let leaves = |body: &[Stmt]| {
+        let ends = matches!(body.last(), Some(Stmt::Continue(_) | Stmt::Return(_) | Stmt::Break(_) | Stmt::Raise(_)));
+        ends && body.first().is_some_and(|first| own.contains(&first.range()))
+    };
+    if own.is_empty() {
+        return false;
+    }
+    let mut found = false;
+    walk_statements(facts.body, &mut |statement| {
+        if let Stmt::If(choice) = statement {
+            found |= leaves(&choice.body) || choice.elif_else_clauses.iter().any(|clause| leaves(&clause.body));
+        }
+    });
+    found
 }

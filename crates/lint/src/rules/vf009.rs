@@ -17,8 +17,8 @@ pub(super) const RULE: Rule = Rule {
     check,
 };
 
-/// A call at every thousandth batch or less often costs next to nothing.
-const RARE: f64 = 1000.0;
+/// A call at every hundredth batch or less often costs next to nothing.
+const RARE: f64 = 100.0;
 
 fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     for events in &facts.roots {
@@ -45,8 +45,10 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
                 text.contains("OutOfMemory") || text.contains("out of memory")
             });
             let is_rare = facts.branches(event.scope, number).iter().filter_map(|(test, _)| *test).any(|test| {
-                let every = modulus(test).and_then(|modulus| facts.index.number(&modulus.right));
-                every.is_some_and(|every| every >= RARE) || asks_if_finite(test)
+                // An interval that the file does not show is one for logs or pictures.
+                let is_seldom = modulus(test)
+                    .is_some_and(|modulus| facts.index.number(&modulus.right).is_none_or(|every| every >= RARE));
+                is_seldom || asks_if_finite(test)
             });
             if is_asked_for || probes || is_rare {
                 continue;

@@ -2,7 +2,7 @@
 
 use super::rule::Rule;
 use crate::analysis::FileFacts;
-use crate::analysis::facts::EventKind;
+use crate::analysis::facts::{Event, EventKind, ScopeKind};
 use crate::finding::Finding;
 
 pub(super) const RULE: Rule = Rule {
@@ -20,7 +20,7 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
                 || events.iter().any(|other| matches!(other.kind, EventKind::Step { .. }))
                 || facts.loops_around(event.scope).any(|number| facts.trains(events, number));
             // Switched on by a flag or by an attempt to find an error.
-            if !trains || !facts.branches(event.scope, None).is_empty() || facts.is_in_handler(event.scope) {
+            if !trains || is_guarded(facts, events, event) || facts.is_in_handler(event.scope) {
                 continue;
             }
             findings.push(
@@ -30,4 +30,15 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
             );
         }
     }
+}
+
+/// Whether an `if` around the call lets training run without it: one around the whole training, as `if args.train:`, is no flag for it.
+fn is_guarded(facts: &FileFacts<'_>, events: &[Event<'_>], event: &Event<'_>) -> bool {
+    let steps: Vec<&Event<'_>> = events.iter().filter(|other| matches!(other.kind, EventKind::Step { .. })).collect();
+    facts.scopes_around(event.scope).filter(|scope| matches!(facts.scopes[*scope].kind, ScopeKind::Branch(..))).any(
+        |branch| {
+            let is_inside = |step: &&Event<'_>| facts.scopes_around(step.scope).any(|around| around == branch);
+            steps.is_empty() || !steps.iter().all(is_inside)
+        },
+    )
 }

@@ -18,7 +18,8 @@ impl<'a> Interpreter<'a> {
                 self.lookup(&container).map(|binding| &binding.value),
                 Some(Value::Tensor(_) | Value::Structure(_))
             );
-            // `memory[rows, :] = new` writes into a tensor.
+            // `memory[rows, :] = new` and `table.weight.data[rows] = new` write into a tensor.
+            let is_tensor = is_tensor || matches!(names::last(&container), "data" | "weight" | "bias" | "grad");
             let is_sliced = matches!(&*subscript.slice, Expr::Tuple(key) if key.elts.iter().any(Expr::is_slice_expr));
             if !container.is_empty() && !is_tensor && !is_sliced && self.is_new_key(&subscript.slice, &container) {
                 self.keep(&container, result.clone(), value, Keeping::Store, Bound::Open);

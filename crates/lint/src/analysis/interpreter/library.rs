@@ -235,7 +235,9 @@ impl<'a> Interpreter<'a> {
         }
         if matches!(last, "from_numpy" | "as_tensor" | "FloatTensor" | "LongTensor" | "Tensor") {
             let is_made_up = call.arguments.args.first().is_some_and(is_constant);
-            return Value::Tensor(Tensor { is_made_up, ..Tensor::plain(Device::Cpu) });
+            let device =
+                call.arguments.find_keyword("device").map_or(Device::Cpu, |keyword| self.device_of(&keyword.value));
+            return Value::Tensor(Tensor { is_made_up, ..Tensor::plain(device) });
         }
         if is_index_function(last) {
             return combined().map_or(Value::Unknown(arguments.provenance()), |tensor| {

@@ -124,6 +124,7 @@ pub fn analyse<'a>(body: &'a [Stmt], source: &'a str, own_end: TextSize) -> File
             escaped: HashSet::default(),
             without_graph: HashSet::default(),
             on_cpu: HashSet::default(),
+            arrays: HashSet::default(),
             dropped: HashSet::default(),
             built: HashSet::default(),
             unknown_methods: BTreeSet::new(),

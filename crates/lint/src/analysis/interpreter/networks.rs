@@ -83,6 +83,9 @@ impl<'a> Interpreter<'a> {
             EventKind::Forward { module: module.to_string(), arguments: arguments.provenance(), is_frozen, is_made_up },
             call.range(),
         );
+        if self.gets_main_memory(module, arguments) {
+            self.facts.on_cpu.insert(call.range().start().to_u32());
+        }
         let mut tensor = self.forward_tensor(call);
         if let Some(given) = given {
             tensor.provenance = merge(&tensor.provenance, &given.provenance);
@@ -98,6 +101,21 @@ impl<'a> Interpreter<'a> {
             tensor.device = Device::Gpu;
         }
         Value::Structure(tensor)
+    }
+
+    /// Whether a network gets tensors that the file makes in main memory and moves nowhere, and nothing else: on a GPU it would fail.
+    /// One that the file shows on a GPU moves its inputs itself, as `DataParallel` does.
+    fn gets_main_memory(&self, module: &str, arguments: &Arguments<'a>) -> bool {
+        let is_there = |value: &Value| match value {
+            Value::Tensor(tensor) => tensor.device == Device::Cpu && !tensor.is_data && tensor.provenance.is_none(),
+            _ => false,
+        };
+        let is_neutral = |value: &Value| matches!(value, Value::Plain | Value::Bool(_) | Value::None);
+        let moves_by_itself = ["DataParallel", "set_default_device", "set_default_tensor_type", "device_map"];
+        arguments.all().any(is_there)
+            && arguments.all().all(|value| is_there(value) || is_neutral(value))
+            && !self.on_gpu.contains(module)
+            && !moves_by_itself.iter().any(|name| self.facts.source.contains(name))
     }
 
     /// A forward pass that differentiates inside wants its own graph.

@@ -11,6 +11,7 @@ use super::library::values_and_indices;
 use super::library_names::is_index_function;
 use crate::analysis::device::Device;
 use crate::analysis::facts::EventKind;
+use crate::analysis::names;
 use crate::analysis::value::{Bound, Certainty, Tensor, Value};
 
 impl<'a> Interpreter<'a> {
@@ -43,6 +44,13 @@ impl<'a> Interpreter<'a> {
             };
             let made_by = whole.and_then(|whole| self.quietly(|this| this.eval(whole)).provenance());
             self.facts.on_cpu.extend(made_by.iter().flat_map(|provenance| provenance.forwards.iter()));
+        }
+        if name == "numpy"
+            && self.silent == 0
+            && let Some(whole) = taken_out(owner)
+        {
+            let made_by = self.quietly(|this| this.eval(whole)).provenance();
+            self.facts.arrays.extend(made_by.iter().flat_map(|provenance| provenance.forwards.iter()));
         }
         if matches!(name, "item" | "tolist" | "detach" | "detach_") {
             self.drop_graph(tensor);
@@ -106,6 +114,10 @@ impl<'a> Interpreter<'a> {
             (Some(_), Some(Value::Device(device))) => *device,
             // `x.to(y.dtype)`.
             (Some(Expr::Attribute(attribute)), _) if attribute.attr.as_str() == "dtype" => tensor.device,
+            // `x.to(torch.get_default_dtype())`.
+            (Some(Expr::Call(inner)), _) if names::dotted(&inner.func).is_some_and(|name| name.ends_with("dtype")) => {
+                tensor.device
+            }
             (Some(expression), _) => self.device_of(expression),
             (None, _) => tensor.device,
         }
@@ -160,4 +172,31 @@ impl<'a> Interpreter<'a> {
             _ => Value::Unknown(arguments.provenance()),
         }
     }
+}
+
+/// What is taken out of its graph and brought to main memory in a chain of methods: `out` in `out.detach().cpu()`.
+fn taken_out(expression: &Expr) -> Option<&Expr> {
+    let (mut inner, mut is_detached, mut is_brought) = (expression, false, false);
+    loop {
+        inner = match inner {
+            Expr::Call(call) => match &*call.func {
+                Expr::Attribute(method) => {
+                    match method.attr.as_str() {
+                        "detach" => is_detached = true,
+                        "cpu" => is_brought = true,
+                        "squeeze" | "flatten" | "float" | "clone" | "view" | "reshape" => {}
+                        _ => break,
+                    }
+                    &method.value
+                }
+                _ => break,
+            },
+            Expr::Attribute(attribute) if attribute.attr.as_str() == "data" => {
+                is_detached = true;
+                &attribute.value
+            }
+            _ => break,
+        };
+    }
+    (is_detached && is_brought).then_some(inner)
 }

@@ -52,7 +52,12 @@ impl Interpreter<'_> {
     pub(super) fn store_at(&mut self, path: String, binding: Binding) {
         match self.attribute_key(&path) {
             Some((class, key)) => {
-                self.attributes[class].insert(key, binding);
+                // Attributes outlive the arms of an `if`: `cuda` in one and the CPU in the other.
+                let is_gpu_elsewhere = matches!(binding.value, Value::Device(Device::Cpu))
+                    && self.attributes[class].get(&key).is_some_and(|known| known.value == Value::Device(Device::Gpu));
+                if !is_gpu_elsewhere {
+                    self.attributes[class].insert(key, binding);
+                }
             }
             None => {
                 self.frame().variables.insert(path, binding);
