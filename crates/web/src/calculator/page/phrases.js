@@ -16,6 +16,7 @@ const PHRASES = [
     "连接在 {gpu} 上的显示器也占显存，Linux 上通常为 70 到 {most}，Windows 上超过 1 GiB；`--vram {left}` 会为它留出 {room}"],
   ["buffer {name}: no values on the meta device, {what} assumed", "缓冲区 {name}：meta 设备上没有数值，假定为 {what}"],
   ["zeros", "零"],
+  ["--lora {rank}: an adapter of rank {least} can change the smallest adapted layer as much, with fewer weights", "--lora {rank}：秩为 {least} 的适配器对最小的一层已有同样的作用，而权重更少"],
   ["compute capability {compute} has no bfloat16: PyTorch emulates it, slowly", "计算能力 {compute} 不支持 bfloat16：PyTorch 用软件模拟，很慢"],
   ["cuDNN's workspaces are those of an H200; on the {gpu} it may choose others", "cuDNN 的工作区取自 H200；在 {gpu} 上它可能选择别的"],
   ["sizes that are not certain: {what}", "不能确定的大小：{what}"],
