@@ -151,7 +151,6 @@ impl From<&ScriptChange> for ChangeRow {
 
 impl PlanRow {
     fn new(plan: &RecordedPlan, device: &Device<'_>) -> PlanRow {
-        let capacity = device.capacity().map_or(0, |capacity| capacity.low);
         PlanRow {
             settings: PlanRowSettings {
                 alloc_conf: plan.alloc_conf.text().to_owned(),
@@ -161,7 +160,7 @@ impl PlanRow {
             peaks: Peaks::from(&plan.answer),
             slowdown: (!plan.changes.iter().any(|change| change.is_time_unknown)).then_some(1.0),
             effect: EffectName::None,
-            free: capacity.saturating_sub(device.taken(&plan.answer.expected)),
+            free: plan.answer.fit.as_ref().and_then(|fit| fit.margin).unwrap_or_default(),
         }
     }
 
