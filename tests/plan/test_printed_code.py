@@ -208,7 +208,6 @@ PRECISIONS = [
     ("--amp", "fp16", "--clip-grad"),
     ("--dtype", "bf16"),
     ("--dtype", "bf16", "--inputs", "fresh", "--channels-last"),
-    ("--dtype", "fp64"),
 ]
 
 

@@ -171,7 +171,7 @@ struct Flow<'m> {
     /// Of each expression, how it grows with the batch.
     growths: Vec<Growth>,
     states: Vec<State>,
-    /// Of each tensor, whether it holds the numbers from 0 on, in order.
+    /// Of each tensor, whether it holds whole numbers one after the other.
     are_ranges: Vec<bool>,
     meetings: Vec<(MeetingKind, &'m Call)>,
     skips_labels: bool,
@@ -239,14 +239,13 @@ impl<'m> Flow<'m> {
         let facts = facts(self.model.operators[call.operator as usize].id);
         let mut given: Vec<State> = Vec::new();
         call.each_tensor(&mut |id| given.push(self.states[id.0 as usize]));
-        let makes_range = matches!(facts.greatest, Greatest::Below(_) | Greatest::LastOfRange);
         let keeps_range = facts.samples == Samples::Linear && facts.greatest == Greatest::Same;
         for result in call.results.iter().flatten() {
             let state = self.state_of(call, facts.samples, &given, *result);
             self.states[result.0 as usize] = state;
             let was_range =
                 matches!(call.arguments.first(), Some(Argument::Tensor(id)) if self.are_ranges[id.0 as usize]);
-            self.are_ranges[result.0 as usize] = makes_range || keeps_range && was_range;
+            self.are_ranges[result.0 as usize] = facts.samples == Samples::Range || keeps_range && was_range;
         }
         // What is written into a view is in all tensors of its storage.
         if facts.effect == Effect::WritesFirst
@@ -269,7 +268,7 @@ impl<'m> Flow<'m> {
                 _ => false,
             })
         };
-        if samples == Samples::Ignored || given.iter().all(|state| *state == State::Constant) {
+        if matches!(samples, Samples::Ignored | Samples::Range) || given.iter().all(|state| *state == State::Constant) {
             return State::Constant;
         }
         if let Some(state) = met(true).or_else(|| met(false)) {

@@ -27,15 +27,33 @@ const IN_PLACE: Facts = Facts { effect: Effect::WritesFirst, ..FAMILY };
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.arange.default"],
-        Facts { memory: Modelled(made), launch: Launch::Nothing, greatest: Greatest::Below(0), ..FAMILY },
+        Facts {
+            memory: Modelled(made),
+            launch: Launch::Nothing,
+            greatest: Greatest::Below(0),
+            samples: Samples::Range,
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten.arange.start"],
-        Facts { memory: Modelled(made), launch: Launch::Nothing, greatest: Greatest::Below(1), ..FAMILY },
+        Facts {
+            memory: Modelled(made),
+            launch: Launch::Nothing,
+            greatest: Greatest::Below(1),
+            samples: Samples::Range,
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten.arange.start_step"],
-        Facts { memory: Modelled(made), launch: Launch::Nothing, greatest: Greatest::LastOfRange, ..FAMILY },
+        Facts {
+            memory: Modelled(made),
+            launch: Launch::Nothing,
+            greatest: Greatest::LastOfRange,
+            samples: Samples::Range,
+            ..FAMILY
+        },
     ),
     Operator::new(
         &[

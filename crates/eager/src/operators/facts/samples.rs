@@ -48,6 +48,8 @@ pub enum Samples {
     },
     /// Its results do not depend on what its arguments hold.
     Ignored,
+    /// The same, and they are whole numbers one after the other: as indices they leave samples where they are.
+    Range,
     /// Nobody has written it down.
     Unknown,
 }
