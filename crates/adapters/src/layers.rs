@@ -78,15 +78,19 @@ pub(crate) fn of(model: &Model, how: &FineTuning) -> Result<Vec<Layer>, Refusal>
     Ok(layers)
 }
 
-/// Whether a model of transformers returns this layer as its output embedding: it gives a number for each entry of an embedding.
+/// Whether a model of transformers has this layer as its output embedding: it gives a number for each entry of an embedding of
+/// tokens, which is the first that its parent calls.
 fn is_output_embedding(model: &Model, layer: &Layer) -> bool {
-    let embeddings = model.modules.iter().filter(|module| module.class.ends_with("Embedding"));
-    let names: BTreeSet<String> =
-        embeddings.filter_map(|module| Some(format!("{}.weight", module.path.as_deref()?))).collect();
-    let has_as_many = |weight: &Weight| {
-        weight.shape.first() == Some(&layer.outputs) && weight.names.iter().any(|name| names.contains(name))
-    };
-    is_transformers_model(model) && model.parameters.iter().any(has_as_many)
+    let embeddings = calls(model).into_iter().filter_map(|module| {
+        let found = &model.modules[module as usize];
+        let path = found.path.as_deref().filter(|_| found.class.ends_with("Embedding"))?;
+        let name = format!("{path}.weight");
+        let weight = model.parameters.iter().find(|weight| weight.names.contains(&name))?;
+        Some((path.rsplit_once('.').map_or("", |(parent, _)| parent), weight.shape.first()))
+    });
+    let mut parents = BTreeSet::new();
+    let mut of_tokens = embeddings.filter(|(parent, _)| parents.insert(*parent));
+    is_transformers_model(model) && of_tokens.any(|(_, entries)| entries == Some(&layer.outputs))
 }
 
 /// The path of the last linear layer that is called.
