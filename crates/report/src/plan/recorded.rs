@@ -150,7 +150,7 @@ impl From<&ScriptChange> for ChangeRow {
 }
 
 impl PlanRow {
-    fn new(plan: &RecordedPlan, device: &Device<'_>) -> PlanRow {
+    fn new(plan: &RecordedPlan) -> PlanRow {
         PlanRow {
             settings: PlanRowSettings {
                 alloc_conf: plan.alloc_conf.text().to_owned(),
@@ -200,7 +200,7 @@ impl RecordedPlanReport {
             script: name.to_owned(),
             steps: script.steps,
             max_batch: None,
-            plans: outcome.plans.iter().map(|plan| PlanRow::new(plan, device)).collect(),
+            plans: outcome.plans.iter().map(PlanRow::new).collect(),
             start: Peaks::from(&outcome.start),
             fit: RecordedFit {
                 gpu: device.is_asked.then(|| device.gpu.name.clone()),
@@ -211,7 +211,7 @@ impl RecordedPlanReport {
                 margin_wanted: outcome.margin,
             },
             alone: outcome.alone.iter().map(ChangeRow::from).collect(),
-            leanest: outcome.leanest.as_ref().map(|plan| PlanRow::new(plan, device)),
+            leanest: outcome.leanest.as_ref().map(PlanRow::new),
             cut_short: outcome.is_cut_short,
             simulated: outcome.simulated,
             notes,
