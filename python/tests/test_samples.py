@@ -76,6 +76,41 @@ def along(outputs, targets):
     return (outputs.softmax(0) * functional.one_hot(targets, 10)).sum(-1).mean()
 
 
+def routed(outputs, targets):
+    """As mixtures of experts are balanced: both factors are means over the batch."""
+    likely = outputs.softmax(-1)
+    share = functional.one_hot(likely.argmax(-1), 10).float().mean(0)
+    return functional.cross_entropy(outputs, targets) + (share * likely.mean(0)).sum()
+
+
+def between_neighbours(outputs, targets):
+    return (outputs[1:] - outputs[:-1]).square().mean()
+
+
+def between_samples(outputs, targets):
+    return outputs.diff(dim=0).square().mean()
+
+
+def turned(outputs, targets):
+    return functional.cross_entropy(outputs.T, torch.zeros(10, dtype=torch.int64))
+
+
+def normalised(outputs, targets):
+    return functional.layer_norm(outputs.T, (len(outputs),)).square().mean()
+
+
+def convolved(outputs, targets):
+    return functional.conv1d(outputs.T[None], torch.ones(1, 10, 3), padding=1).square().mean()
+
+
+def shuffled(outputs, targets):
+    return (outputs - outputs[torch.randperm(len(outputs))]).square().mean()
+
+
+def picked(outputs, targets):
+    return -outputs.log_softmax(-1)[torch.arange(len(outputs)), targets].mean()
+
+
 def sample():
     return torch.randn(BATCH, 24), torch.randint(0, 10, (BATCH,))
 
@@ -96,6 +131,14 @@ def accumulation(model, inputs, targets=None, loss=None):
     (rooted, "training", "sqrt"),
     (balanced, "training", "reduces over the batch before the loss"),
     (along, "training", "softmax"),
+    (routed, "training", "reduces over the batch before the loss"),
+    (between_neighbours, "training", "runs along the batch"),
+    (between_samples, "training", "runs along the batch"),
+    (turned, "training", "runs along the batch"),
+    (normalised, "training", "runs along the batch"),
+    (convolved, "training", "runs along the batch"),
+    (shuffled, "training", "picks samples in a way that cannot be followed"),
+    (picked, "none", ""),
 ])  # fmt: skip
 def test_a_loss_is_followed_through_the_batch(loss, effect, words):
     inputs, targets = sample()

@@ -89,8 +89,6 @@ def gradients(name, code, settings, batch=BATCH):
     torch.manual_seed(1)
     inputs, targets = torch.randn((batch, *shape[1:])), torch.randint(0, 10, (batch,))
     count = settings["accumulate"]
-    if settings["precision"] in ("bf16", "fp16"):
-        inputs = inputs.to({"bf16": torch.bfloat16, "fp16": torch.float16}[settings["precision"]])
     batches = [({"x": x}, y) for x, y in zip(inputs.chunk(count), targets.chunk(count))]
     assert len(batches) == count and (settings["batch"] is None or len(batches[0][1]) == settings["batch"])
     names = {"model": model, "batches": batches, "compute_loss": loss_function}
@@ -205,10 +203,21 @@ def test_clipped_gradients_have_at_most_length_one(captures):
     assert length <= 1.001
 
 
-@pytest.mark.parametrize("flags", [("--amp", "bf16"), ("--amp", "fp16", "--clip-grad"), ("--dtype", "bf16")], ids=" ".join)
-def test_other_precisions_run(captures, flags):
-    start = plan(captures, "blocks", "--vram", "1GiB", *flags)["start"]
-    found, names = gradients("blocks", start["code"], start["settings"])
+PRECISIONS = [
+    ("--amp", "bf16"),
+    ("--amp", "fp16", "--clip-grad"),
+    ("--dtype", "bf16"),
+    ("--dtype", "bf16", "--inputs", "fresh", "--channels-last"),
+]
+
+
+@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("flags", PRECISIONS, ids=" ".join)
+def test_other_precisions_run(captures, name, flags):
+    if name == "blocks" and "--channels-last" in flags:
+        pytest.skip("no images")
+    start = plan(captures, name, "--vram", "1GiB", *flags)["start"]
+    found, names = gradients(name, start["code"], start["settings"])
     assert all(torch.isfinite(value).all() for value in found.values())
     assert ("scaler" in names) == ("fp16" in flags)
 

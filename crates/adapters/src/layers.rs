@@ -2,9 +2,13 @@
 
 use std::collections::BTreeSet;
 
+use vramfit_eager::forward::is_transformers_model;
 use vramfit_graph::model::{Model, Step, Weight};
 
 use crate::{FineTuning, Refusal, targets};
+
+/// The class of GPT-2's linear layers, whose weights are turned round. Quantised weights are not.
+pub const TURNED: &str = "Conv1D";
 
 /// A linear layer that is changed.
 #[derive(Clone, Debug)]
@@ -13,6 +17,8 @@ pub(crate) struct Layer {
     pub module: u32,
     /// The index of its weight among the parameters.
     pub weight: usize,
+    /// The index of its bias.
+    pub bias: Option<usize>,
     /// The index of its last parameter, the bias if it has one.
     pub last: usize,
     /// How many numbers it takes for a sample.
@@ -45,12 +51,15 @@ pub(crate) fn of(model: &Model, how: &FineTuning) -> Result<Vec<Layer>, Refusal>
     };
     let paths: Vec<&str> = linear.iter().map(|(module, _)| path(*module)).collect();
     let adapted = match &how.lora {
-        Some(lora) => targets::chosen(model, &paths, path(output), &lora.targets)?,
+        Some(lora) => {
+            let last = linear.last().filter(|(_, layer)| is_output_embedding(model, layer));
+            targets::chosen(model, &paths, last.map(|(module, _)| path(*module)), &lora.targets)?
+        }
         None => vec![false; linear.len()],
     };
     // transformers leaves out the layer that makes the output, and weights that an embedding shares.
     let is_quantized = |module: u32, layer: &Layer| {
-        let is_plain = model.modules[module as usize].class == "Linear";
+        let is_plain = matches!(model.modules[module as usize].class.as_str(), "Linear" | TURNED);
         how.quantize.is_some() && is_plain && module != output && model.parameters[layer.weight].names.len() == 1
     };
     let mut layers: Vec<Layer> = linear
@@ -67,6 +76,21 @@ pub(crate) fn of(model: &Model, how: &FineTuning) -> Result<Vec<Layer>, Refusal>
     }
     layers.sort_by_key(|layer| layer.module);
     Ok(layers)
+}
+
+/// Whether a model of transformers has this layer as its output embedding: it gives a number for each entry of an embedding of
+/// tokens, which is the first that its parent calls.
+fn is_output_embedding(model: &Model, layer: &Layer) -> bool {
+    let embeddings = calls(model).into_iter().filter_map(|module| {
+        let found = &model.modules[module as usize];
+        let path = found.path.as_deref().filter(|_| found.class.ends_with("Embedding"))?;
+        let name = format!("{path}.weight");
+        let weight = model.parameters.iter().find(|weight| weight.names.contains(&name))?;
+        Some((path.rsplit_once('.').map_or("", |(parent, _)| parent), weight.shape.first()))
+    });
+    let mut parents = BTreeSet::new();
+    let mut of_tokens = embeddings.filter(|(parent, _)| parents.insert(*parent));
+    is_transformers_model(model) && of_tokens.any(|(_, entries)| entries == Some(&layer.outputs))
 }
 
 /// The path of the last linear layer that is called.
@@ -98,9 +122,10 @@ fn layer(model: &Model, module: u32) -> Option<Layer> {
     let &[first, second] = model.parameters[weight].shape.as_slice() else { return None };
     let (outputs, inputs) = match found.class.as_str() {
         "Linear" | "NonDynamicallyQuantizableLinear" => (first, second),
-        "Conv1D" => (second, first),
+        TURNED => (second, first),
         _ => return None,
     };
-    let last = own("bias").map_or(weight, |bias| bias.max(weight));
-    Some(Layer { module, weight, last, inputs, outputs, is_adapted: false, is_quantized: false })
+    let bias = own("bias");
+    let last = bias.map_or(weight, |bias| bias.max(weight));
+    Some(Layer { module, weight, bias, last, inputs, outputs, is_adapted: false, is_quantized: false })
 }

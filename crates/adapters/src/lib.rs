@@ -17,6 +17,7 @@ use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::{FineTuned, Model, Precision};
 
 pub use fused_attention::{AttentionPlace, FusedAttention, PlaceMask, with_fused_attention};
+pub use layers::TURNED;
 pub use targets::Targets;
 
 /// How a model is fine-tuned.
@@ -69,7 +70,7 @@ impl Lora {
     pub const DEFAULT_RANK: u32 = 8;
 }
 
-/// How the weights of linear layers are quantised; the last layer, which makes the output, stays as it is.
+/// How the weights of linear layers are quantised, GPT-2's `Conv1D` too; the last layer, which makes the output, stays as it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Quantize {
     /// bitsandbytes' NF4 with double quantisation, which computes in this type.
@@ -100,6 +101,17 @@ pub enum Refusal {
     NoDefaultTargets {
         /// The class of the model.
         class: String,
+    },
+    /// peft's `all-linear` leaves out the output embedding, and there is nothing else.
+    #[error(
+        "--lora-targets all-linear: the only linear layer of {class} is its output embedding `{output}`, which peft leaves out; \
+         name it with --lora-targets to adapt it"
+    )]
+    OnlyOutput {
+        /// The class of the model.
+        class: String,
+        /// The layer.
+        output: String,
     },
     /// There is no attention to replace.
     #[error(

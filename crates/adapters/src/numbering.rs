@@ -17,6 +17,8 @@ const CODES: i64 = 16;
 pub(crate) struct LayerTensors {
     /// The weight.
     pub weight: TensorId,
+    /// The bias.
+    pub bias: Option<TensorId>,
     /// The adapter's two weights.
     pub adapter: Option<(TensorId, TensorId)>,
     /// What is stored beside a quantised weight, in the order of its [`Quantization`].
@@ -102,6 +104,7 @@ pub(crate) fn numbered(model: &Model, layers: &[Layer], how: &FineTuning) -> Num
             next_state += own as u32;
             LayerTensors {
                 weight: given[layer.weight],
+                bias: layer.bias.map(|bias| given[bias]),
                 adapter: new_of(&parameters, layer),
                 states: (from..next_state).map(TensorId).collect(),
             }
@@ -114,7 +117,7 @@ pub(crate) fn numbered(model: &Model, layers: &[Layer], how: &FineTuning) -> Num
     }
     for (layer, tensors) in layers.iter().zip(&tensors) {
         if let Some(quantize) = how.quantize.filter(|_| layer.is_quantized) {
-            quantize_weight(&mut made.parameters[tensors.weight.0 as usize], quantize, tensors);
+            quantize_weight(&mut made.parameters[tensors.weight.0 as usize], quantize, layer, tensors);
         }
     }
     made.move_order = move_order(model, &given, layers, &tensors);
@@ -174,8 +177,8 @@ fn states_of(quantize: Quantize, layer: &Layer) -> Vec<(&'static str, Vec<i64>, 
     }
 }
 
-fn quantize_weight(weight: &mut Weight, quantize: Quantize, tensors: &LayerTensors) {
-    let shape = std::mem::take(&mut weight.shape);
+fn quantize_weight(weight: &mut Weight, quantize: Quantize, layer: &Layer, tensors: &LayerTensors) {
+    let shape = vec![layer.outputs, layer.inputs];
     let scheme = match quantize {
         Quantize::Nf4 { .. } => Scheme::FourBit { block: BLOCK, is_nested: true },
         Quantize::Int8 => Scheme::EightBit,

@@ -231,10 +231,10 @@ impl<'a> Pass<'a> {
             _ => None,
         })?;
         writer.source = call.source;
-        let bias = match call.arguments.get(2) {
-            Some(Argument::Tensor(bias)) => Some(*bias),
-            _ => None,
-        };
+        let bias = visit.tensors.bias;
+        // GPT-2's layers return a view of their product.
+        let row = &mut writer.rows[result.0 as usize];
+        (row.storage, row.is_view) = (result.0, false);
         if let (Quantize::Nf4 { compute }, Some(TensorId(bias))) = (quantize, bias) {
             // The first forward gives the bias the type of the products, for good.
             let shape = writer.shape(TensorId(bias));

@@ -10,7 +10,7 @@ pub enum Targets {
     /// Those that peft adapts by default in models of this kind.
     #[default]
     Default,
-    /// All but the last one, which makes the output.
+    /// All, in a model of transformers but the output embedding.
     AllLinear,
     /// Those whose name, or the end of whose name after a dot, is one of these.
     Named(Vec<String>),
@@ -57,16 +57,26 @@ fn is_named(path: &str, name: &str) -> bool {
     path == name || path.strip_suffix(name).is_some_and(|rest| rest.ends_with('.'))
 }
 
-/// Which of these paths of linear layers get adapters; the last is the one that makes the output.
+/// Which of these paths of linear layers get adapters; `output` is the output embedding.
 ///
 /// # Errors
-/// A name matches none of them, or there is no default for the model.
-pub(crate) fn chosen(model: &Model, paths: &[&str], output: &str, targets: &Targets) -> Result<Vec<bool>, Refusal> {
+/// A name matches none of them, there is no default for the model, or no layer is left.
+pub(crate) fn chosen(
+    model: &Model,
+    paths: &[&str],
+    output: Option<&str>,
+    targets: &Targets,
+) -> Result<Vec<bool>, Refusal> {
     let by_names = |names: &[&str]| -> Vec<bool> {
         paths.iter().map(|path| names.iter().any(|name| is_named(path, name))).collect()
     };
     match targets {
-        Targets::AllLinear => Ok(paths.iter().map(|path| *path != output).collect()),
+        Targets::AllLinear => match output {
+            Some(output) if paths.iter().all(|path| *path == output) => {
+                Err(Refusal::OnlyOutput { class: model.class.clone(), output: output.to_owned() })
+            }
+            _ => Ok(paths.iter().map(|path| Some(*path) != output).collect()),
+        },
         Targets::Named(names) => {
             for name in names {
                 if !paths.iter().any(|path| is_named(path, name)) {

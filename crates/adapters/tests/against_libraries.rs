@@ -4,7 +4,7 @@
 
 use std::path::Path;
 
-use vramfit_adapters::{FineTuning, Lora, Quantize, Refusal, Targets, fine_tuned};
+use vramfit_adapters::{FineTuning, Lora, Quantize, Refusal, TURNED, Targets, fine_tuned};
 use vramfit_eager::machine::H200;
 use vramfit_eager::memory::Entry;
 use vramfit_graph::bind::bind;
@@ -94,4 +94,43 @@ fn what_cannot_be_fine_tuned_is_named() {
     let quantize = Some(Quantize::Int8);
     assert!(matches!(refusal("llama-nf4", FineTuning { lora: None, quantize }), Refusal::Already { .. }));
     assert!(matches!(refusal("unet", FineTuning { lora: None, quantize }), Refusal::NoLinearLayers { .. }));
+}
+
+/// The modules with adapters.
+fn adapted(model: &Model) -> Vec<String> {
+    let names = model.parameters.iter().filter_map(|weight| weight.names.first()?.split_once(".lora_A."));
+    names.map(|(path, _)| path.to_owned()).collect()
+}
+
+#[test]
+fn all_linear_leaves_out_output_embeddings_alone() {
+    let how = FineTuning { lora: lora(8, Targets::AllLinear, 0), quantize: None };
+    let adapted_in = |name: &str| adapted(&fine_tuned(&capture(name), &how).unwrap());
+    assert_eq!(adapted_in("resnet18"), ["fc"]);
+    assert!(adapted_in("bert-small").contains(&"classifier".to_owned()));
+    let llama = adapted_in("llama-no-cache");
+    assert!(!llama.is_empty() && !llama.contains(&"lm_head".to_owned()));
+    let mut bare = capture("gpt2-no-cache");
+    bare.modules.iter_mut().filter(|module| module.class == TURNED).for_each(|module| module.class.clear());
+    let refused = fine_tuned(&bare, &how).unwrap_err();
+    assert!(matches!(refused, Refusal::OnlyOutput { ref output, .. } if output == "lm_head"), "{refused}");
+}
+
+#[test]
+fn layers_of_gpt2_are_quantised_as_linear_ones() {
+    let plain = capture("gpt2-no-cache");
+    let turned = plain.modules.iter().filter(|module| module.class == TURNED).count();
+    for quantize in [Quantize::Nf4 { compute: Dtype::Bfloat16 }, Quantize::Int8] {
+        let how = FineTuning { lora: lora(8, Targets::Default, 0), quantize: Some(quantize) };
+        let changed = fine_tuned(&plain, &how).unwrap();
+        let quantized: Vec<_> = changed.parameters.iter().filter_map(|weight| weight.quantization.as_deref()).collect();
+        assert_eq!(quantized.len(), turned);
+        assert!(
+            quantized.iter().any(|weight| weight.shape[0] == 3 * weight.shape[1]),
+            "c_attn returns three times its input"
+        );
+        assert!(
+            requests(&changed, VariantFlags::default()).len() > requests(&plain, VariantFlags::default()).len() / 2
+        );
+    }
 }

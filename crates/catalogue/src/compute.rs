@@ -62,6 +62,11 @@ impl ComputeCapability {
         self.major >= 6
     }
 
+    /// Whether bitsandbytes multiplies in eight bits: its documentation asks for Turing.
+    pub fn has_int8_products(self) -> bool {
+        self >= ComputeCapability::new(7, 5)
+    }
+
     /// Whether PyTorch's FlashAttention runs (`sdp_utils.cpp`: 8.0 to 12.1).
     pub fn has_flash_attention(self) -> bool {
         (ComputeCapability::new(8, 0)..=ComputeCapability::new(12, 1)).contains(&self)

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{json, refusal};
+use common::{good_json, json, refusal};
 use serde_json::Value;
 
 fn estimate(more: &[&str]) -> Value {
@@ -58,8 +58,39 @@ fn bad_input_is_named() {
         let text = refusal(&[&["estimate", "gpt2"], more].concat());
         assert!(text.contains(words), "{more:?}: {text}");
     }
+    for (more, words) in [
+        (&["--freeze", "*"][..], "freeze fewer weights"),
+        (&["--quantize", "nf4"], "--lora adds adapters"),
+        (&["--quantize", "int8", "--lora", "--gpu", "V100 PCIe 16GB"], "found compute capability 7.0"),
+    ] {
+        let text = refusal(&[&["estimate", "bert-base"], more].concat());
+        assert!(text.contains(words), "{more:?}: {text}");
+    }
+    for command in ["plan", "max-batch"] {
+        let text = refusal(&[command, "bert-base", "--quantize", "nf4", "--vram", "8GiB"]);
+        assert!(text.contains("found no weight to train"), "{text}");
+    }
     let text = refusal(&["estimate", "unet", "--quantize", "nf4"]);
     assert!(text.contains("no linear layers"), "{text}");
     let text = refusal(&["estimate", "resnet50", "--lora"]);
     assert!(text.contains("no default targets"), "{text}");
+}
+
+#[test]
+fn ranks_beyond_a_layers_sides_and_emulated_bfloat16_are_told() {
+    let notes = |arguments: &[&str]| good_json(arguments)["notes"].to_string();
+    let start = ["estimate", "gpt2", "--batch", "1", "--seq", "16", "--lora"];
+    assert!(!notes(&[&start[..], &["64"]].concat()).contains("--lora 64"));
+    assert!(notes(&[&start[..], &["1024"]].concat()).contains("--lora 1024: an adapter of rank 768"));
+    let turing = notes(&[&start[..], &["8", "--quantize", "nf4", "--gpu", "T4"]].concat());
+    assert!(turing.contains("compute capability 7.5 has no bfloat16"), "{turing}");
+    let half = [&start[..], &["8", "--quantize", "nf4", "--quantize-compute", "fp16", "--gpu", "T4"]].concat();
+    assert!(!notes(&half).contains("bfloat16"));
+}
+
+#[test]
+fn an_evaluation_and_a_pass_without_a_loss_need_no_trained_weight() {
+    for more in [&["--quantize", "nf4", "--mode", "eval"][..], &["--freeze", "*", "--mode", "eval"]] {
+        good_json(&[&["estimate", "bert-base", "--batch", "1", "--seq", "16"], more].concat());
+    }
 }

@@ -2,12 +2,14 @@
 //!
 //! Follows the batch from the inputs to the loss, call by call. A dimension whose size depends on the batch holds samples. A
 //! call whose result has two such dimensions compares samples with each other. A call whose result has none reduces over
-//! the batch: a mean or a sum may stay so up to the loss, as long as what follows is linear in it.
+//! the batch: a mean or a sum may stay so up to the loss, as long as what follows is linear in it. What an operator does along
+//! each dimension is one of its facts; samples meet in one of which nobody has written that they do not.
 
-use vramfit_graph::model::{Argument, Call, Model, Size, Step, TensorId, Variant};
+use vramfit_graph::expression::Expression;
+use vramfit_graph::model::{Argument, Call, Model, Size, Step, Symbol, TensorId, Variant};
 use vramfit_graph::select::Sizes;
 
-use crate::operators::{Effect, Samples, facts};
+use crate::operators::{Effect, Greatest, Samples, facts};
 
 /// How the loss depends on the samples of a batch.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,7 +46,7 @@ pub enum MeetingKind {
     Pairs,
     /// Something other than a mean or sum is computed over the batch, or of a mean or sum.
     Reduced,
-    /// A softmax, a sort or a shift runs along the batch.
+    /// A softmax, a sort, a shift, a norm or a convolution runs along the batch, or only part of it is taken.
     Along,
     /// A mean is divided by the weights of the classes that occur.
     ClassWeights,
@@ -121,31 +123,68 @@ enum State {
     Met(usize),
 }
 
+/// How a size grows with the batch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Growth {
+    /// Not at all.
+    Fixed,
+    /// It is a multiple of the batch.
+    Multiple,
+    /// As pairs of samples do, or faster.
+    Pairs,
+    /// Otherwise, such as one less than the batch.
+    Other,
+}
+
+impl Growth {
+    /// That of an expression of these symbols, some of which are the batch.
+    fn of(model: &Model, expression: &Expression, batch: &[u32]) -> Growth {
+        if !expression.symbols().any(|symbol| batch.contains(&symbol)) {
+            return Growth::Fixed;
+        }
+        let at = |samples: i64| {
+            let size = |(number, symbol): (u32, &Symbol)| match batch.contains(&number) {
+                true => samples,
+                false => symbol.example.value().or(symbol.recorded.first().copied()).unwrap_or(PRIME),
+            };
+            let sizes: Vec<i64> = (0..).zip(&model.symbols).map(size).collect();
+            expression.evaluate(&sizes).ok()
+        };
+        let [Some(one), Some(two), Some(three)] = [1, 2, 3].map(|times| at(times * PRIME)) else {
+            return Growth::Other;
+        };
+        match (two == 2 * one, three == 3 * one) {
+            (true, true) => Growth::Multiple,
+            // The second difference of a square is twice its factor.
+            _ if three - two - (two - one) >= PRIME * PRIME => Growth::Pairs,
+            _ => Growth::Other,
+        }
+    }
+}
+
+/// A batch of which few divisions leave nothing over, to see how sizes grow with it.
+const PRIME: i64 = 97;
+
 struct Flow<'m> {
     model: &'m Model,
     variant: &'m Variant,
-    /// Of each type, which dimensions grow with the batch.
-    dims: Vec<Vec<bool>>,
-    /// Of each expression, whether it depends on the batch.
-    depends: Vec<bool>,
+    /// Of each expression, how it grows with the batch.
+    growths: Vec<Growth>,
     states: Vec<State>,
+    /// Of each tensor, whether it holds whole numbers one after the other.
+    are_ranges: Vec<bool>,
     meetings: Vec<(MeetingKind, &'m Call)>,
     skips_labels: bool,
 }
 
 impl<'m> Flow<'m> {
     fn new(model: &'m Model, variant: &'m Variant, batch: &[u32]) -> Flow<'m> {
-        let depends: Vec<bool> = model
-            .expressions
-            .iter()
-            .map(|expression| expression.symbols().any(|symbol| batch.contains(&symbol)))
-            .collect();
-        let is_batch = |size: &Size| matches!(size, Size::Symbolic(id) if depends[id.0 as usize]);
-        let dims = model.types[variant.types].iter().map(|it| it.shape.iter().map(is_batch).collect()).collect();
-        let states = vec![State::Constant; model.tensors[variant.tensors].len()];
-        let mut flow = Flow { model, variant, dims, depends, states, meetings: Vec::new(), skips_labels: false };
+        let growths = model.expressions.iter().map(|expression| Growth::of(model, expression, batch)).collect();
+        let count = model.tensors[variant.tensors].len();
+        let (states, are_ranges) = (vec![State::Constant; count], vec![false; count]);
+        let mut flow = Flow { model, variant, growths, states, are_ranges, meetings: Vec::new(), skips_labels: false };
         for input in model.inputs.iter().chain(&model.targets) {
-            if flow.count(input.tensor) > 0 {
+            if flow.sample_dims(input.tensor).next().is_some() {
                 flow.states[input.tensor.0 as usize] = State::Samples;
             }
         }
@@ -160,13 +199,26 @@ impl<'m> Flow<'m> {
         self.model.types[self.variant.types][self.tensor(id).r#type as usize].dtype.is_differentiable()
     }
 
-    fn dims(&self, id: TensorId) -> &[bool] {
-        &self.dims[self.tensor(id).r#type as usize]
+    fn shape(&self, id: TensorId) -> &'m [Size] {
+        &self.model.types[self.variant.types][self.tensor(id).r#type as usize].shape
     }
 
-    /// How many dimensions of a tensor grow with the batch.
-    fn count(&self, id: TensorId) -> usize {
-        self.dims(id).iter().filter(|is_batch| **is_batch).count()
+    fn growth(&self, size: Size) -> Growth {
+        match size {
+            Size::Known(_) => Growth::Fixed,
+            Size::Symbolic(id) => self.growths[id.0 as usize],
+        }
+    }
+
+    /// The dimensions of a tensor that grow with the batch, with their sizes.
+    fn sample_dims(&self, id: TensorId) -> impl Iterator<Item = (usize, Size)> {
+        let sizes = self.shape(id).iter().copied().enumerate();
+        sizes.filter(|(_, size)| self.growth(*size) != Growth::Fixed)
+    }
+
+    /// Whether a dimension of a tensor grows with the batch.
+    fn holds_samples(&self, id: TensorId, dim: usize) -> bool {
+        self.shape(id).get(dim).is_some_and(|size| self.growth(*size) != Growth::Fixed)
     }
 
     fn meeting(&self, kind: MeetingKind, call: &Call) -> Meeting {
@@ -187,9 +239,13 @@ impl<'m> Flow<'m> {
         let facts = facts(self.model.operators[call.operator as usize].id);
         let mut given: Vec<State> = Vec::new();
         call.each_tensor(&mut |id| given.push(self.states[id.0 as usize]));
+        let keeps_range = facts.samples == Samples::Linear && facts.greatest == Greatest::Same;
         for result in call.results.iter().flatten() {
             let state = self.state_of(call, facts.samples, &given, *result);
             self.states[result.0 as usize] = state;
+            let was_range =
+                matches!(call.arguments.first(), Some(Argument::Tensor(id)) if self.are_ranges[id.0 as usize]);
+            self.are_ranges[result.0 as usize] = facts.samples == Samples::Range || keeps_range && was_range;
         }
         // What is written into a view is in all tensors of its storage.
         if facts.effect == Effect::WritesFirst
@@ -212,7 +268,7 @@ impl<'m> Flow<'m> {
                 _ => false,
             })
         };
-        if samples == Samples::Ignored || given.iter().all(|state| *state == State::Constant) {
+        if matches!(samples, Samples::Ignored | Samples::Range) || given.iter().all(|state| *state == State::Constant) {
             return State::Constant;
         }
         if let Some(state) = met(true).or_else(|| met(false)) {
@@ -235,7 +291,9 @@ impl<'m> Flow<'m> {
         let is_single = reduced.len() == 1;
         let are_equal = reduced.iter().all(|state| *state == reduced[0]);
         match (samples, reduced[0]) {
-            (Samples::Linear | Samples::Sum | Samples::Mean, state) if are_equal && numbers == 0 => state,
+            (Samples::Linear | Samples::Part | Samples::Sum | Samples::Mean, state) if are_equal && numbers == 0 => {
+                state
+            }
             (Samples::Product, state) if is_single && numbers == 0 => state,
             (Samples::Product, State::Mean) if is_single && numbers == 1 => State::Sum,
             (Samples::Quotient, state) if is_single && first_is_reduced && numbers == 0 => state,
@@ -246,17 +304,20 @@ impl<'m> Flow<'m> {
 
     /// Whether a number depends on the batch.
     fn grows(&self, argument: &Argument) -> bool {
-        matches!(argument, Argument::Int(Size::Symbolic(id)) if self.depends[id.0 as usize])
+        matches!(argument, Argument::Int(size) if self.growth(*size) != Growth::Fixed)
     }
 
     /// What a call makes of samples.
     fn of_samples(&mut self, call: &'m Call, samples: Samples, result: TensorId) -> State {
-        let count = self.count(result);
-        if count > 1 {
+        let growths: Vec<Growth> = self.sample_dims(result).map(|(_, size)| self.growth(size)).collect();
+        let count = growths.len();
+        if count > 1 || growths.contains(&Growth::Pairs) {
             return self.meet(MeetingKind::Pairs, call);
         }
+        if growths.contains(&Growth::Other) || self.mixes(call, samples, result) {
+            return self.meet(MeetingKind::Along, call);
+        }
         match samples {
-            Samples::Along(argument) if self.runs_along(call, argument) => self.meet(MeetingKind::Along, call),
             Samples::Picked(argument) if self.runs_along(call, argument) => self.meet(MeetingKind::NotFollowed, call),
             Samples::Indexed if self.picks_samples(call) => self.meet(MeetingKind::NotFollowed, call),
             Samples::Attends if self.attends_along(call) => self.meet(MeetingKind::NotFollowed, call),
@@ -268,8 +329,37 @@ impl<'m> Flow<'m> {
             Samples::Mean => State::Mean,
             Samples::Sum | Samples::Product => State::Sum,
             // A view that has no sample's dimension left shows one of them.
-            Samples::Linear => self.meet(MeetingKind::NotFollowed, call),
+            Samples::Linear | Samples::Part => self.meet(MeetingKind::NotFollowed, call),
             _ => self.meet(MeetingKind::Reduced, call),
+        }
+    }
+
+    /// Whether samples meet along a dimension of the first argument.
+    fn mixes(&self, call: &Call, samples: Samples, result: TensorId) -> bool {
+        let Some(Argument::Tensor(source)) = call.arguments.first() else { return false };
+        let dims = || self.sample_dims(*source).map(|(dim, _)| dim);
+        let count = self.shape(*source).len();
+        match samples {
+            Samples::Along(argument) => self.runs_along(call, argument),
+            Samples::First => dims().any(|dim| dim > 0),
+            Samples::Trailing(argument) => {
+                let listed = match call.arguments.get(argument) {
+                    Some(Argument::List(listed)) => listed.len(),
+                    _ => 1,
+                };
+                dims().any(|dim| dim + listed >= count)
+            }
+            Samples::Matrices => dims().any(|dim| dim + 2 >= count),
+            Samples::Steps { batch_first } => {
+                let has_batch_first = matches!(call.arguments.get(batch_first), Some(Argument::Bool(true)));
+                dims().any(|dim| dim != usize::from(!has_batch_first))
+            }
+            Samples::Part => {
+                let sizes = |id: TensorId| self.sample_dims(id).map(|(_, size)| size);
+                !sizes(*source).eq(sizes(result))
+            }
+            Samples::Loss { ignored: Some(_), .. } => self.holds_samples(*source, usize::from(count > 1)),
+            _ => false,
         }
     }
 
@@ -301,38 +391,37 @@ impl<'m> Flow<'m> {
 
     /// Whether a tensor has one entry for each sample.
     fn is_label_of_sample(&self, id: TensorId) -> bool {
-        let shape = &self.model.types[self.variant.types][self.tensor(id).r#type as usize].shape;
-        let is_batch = |id: u32| self.model.expressions[id as usize].as_symbol().is_some();
-        matches!(shape[..], [Size::Symbolic(size)] if self.depends[size.0 as usize] && is_batch(size.0))
+        let is_symbol = |size: Size| matches!(size, Size::Symbolic(id) if self.model.expressions[id.0 as usize].as_symbol().is_some());
+        matches!(*self.shape(id), [size] if self.growth(size) == Growth::Multiple && is_symbol(size))
     }
 
     /// Whether one of the dimensions in an argument grows with the batch.
     fn runs_along(&self, call: &Call, argument: usize) -> bool {
         let Some(Argument::Tensor(source)) = call.arguments.first() else { return false };
-        let dims = self.dims(*source);
+        let count = self.shape(*source).len();
         let is_batch = |argument: &Argument| match argument {
             Argument::Int(Size::Known(dim)) => {
-                let dim = if *dim < 0 { dim + dims.len() as i64 } else { *dim };
-                usize::try_from(dim).ok().and_then(|dim| dims.get(dim)).copied().unwrap_or(false)
+                let dim = if *dim < 0 { dim + count as i64 } else { *dim };
+                usize::try_from(dim).is_ok_and(|dim| self.holds_samples(*source, dim))
             }
             _ => false,
         };
         match call.arguments.get(argument) {
+            // All of them.
+            Some(Argument::None) => self.sample_dims(*source).next().is_some(),
+            Some(Argument::List(listed)) if listed.is_empty() => self.sample_dims(*source).next().is_some(),
             Some(Argument::List(listed)) => listed.iter().any(is_batch),
             Some(given) => is_batch(given),
             // By default the last one.
-            None => dims.last().copied().unwrap_or(false),
+            None => count.checked_sub(1).is_some_and(|last| self.holds_samples(*source, last)),
         }
     }
 
-    /// Whether entries of the batch are picked by indices that come from the data.
+    /// Whether entries of the batch are picked by indices that are not the numbers of the samples in order.
     fn picks_samples(&self, call: &Call) -> bool {
         let [Argument::Tensor(source), Argument::List(indices), ..] = &call.arguments[..] else { return false };
-        let dims = self.dims(*source);
         indices.iter().enumerate().any(|(dim, index)| match index {
-            Argument::Tensor(index) => {
-                dims.get(dim).copied().unwrap_or(false) && self.states[index.0 as usize] != State::Constant
-            }
+            Argument::Tensor(index) => self.holds_samples(*source, dim) && !self.are_ranges[index.0 as usize],
             _ => false,
         })
     }
@@ -340,7 +429,7 @@ impl<'m> Flow<'m> {
     /// Whether the sequence that queries attend along grows with the batch.
     fn attends_along(&self, call: &Call) -> bool {
         let Some(Argument::Tensor(query)) = call.arguments.first() else { return false };
-        self.dims(*query).iter().rev().nth(1).copied().unwrap_or(false)
+        self.shape(*query).len().checked_sub(2).is_some_and(|dim| self.holds_samples(*query, dim))
     }
 }
 

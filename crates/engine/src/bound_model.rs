@@ -12,6 +12,7 @@ use vramfit_training::Loop;
 
 use crate::arguments::{FineTuningFlags, ModeKind, ModelAt, ModelDtype, QuantizeScheme, RunSettings};
 use crate::built_in::load_for;
+use crate::estimate::conflicts::refuse_untrained;
 use crate::estimate::ranks::parallel;
 use vramfit_report::failure::Failure;
 
@@ -26,6 +27,7 @@ impl RunSettings {
         let mut bound = self.at.bind_computing(model, self.ranks.param_dtype)?;
         let layout = Loop { parallel: parallel(self)?, has_channels_last: self.channels_last, ..Loop::default() };
         layout.lay_out(&mut bound).map_err(|error| Failure::at(&self.at.model, error))?;
+        refuse_untrained(self, &bound)?;
         Ok(bound)
     }
 

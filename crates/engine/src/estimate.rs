@@ -62,7 +62,7 @@ impl<'a> Estimated<'a> {
         let alloc_conf = options.alloc_conf.as_deref().unwrap_or("");
         let settings = Settings::parse(alloc_conf)?;
         let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
-        conflicts::refuse_gpu(options, gpu)?;
+        conflicts::refuse_gpu(options, model, gpu)?;
         let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
         let mut training = training(options, model)?;
         training.goes_on &= !is_draft;

@@ -110,7 +110,7 @@ pub fn on_bench<R>(
     let bound = options.bind(&model)?;
     let alloc_conf = AllocConf::parse(options.alloc_conf.as_deref().unwrap_or_default())?;
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
-    conflicts::refuse_gpu(options, gpu)?;
+    conflicts::refuse_gpu(options, &model, gpu)?;
     let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
     let mut notes: Vec<String> = options.gpu.as_deref().and_then(|name| known.taken(name)).into_iter().collect();
     for (symbol, size) in model.symbols.iter().zip(bound.sizes.as_slice()) {

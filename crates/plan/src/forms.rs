@@ -34,10 +34,6 @@ pub struct OtherForms {
 impl OtherForms {
     /// The forms of `model`, which the flags have made of `plain`. `lora` are the adapters that it has by them.
     pub fn of(plain: &Model, model: &Model, lora: Option<&Lora>, has_bfloat16: bool) -> OtherForms {
-        if model.fine_tuning.lora.is_empty() && !model.fine_tuning.quantize.is_empty() {
-            // Quantised without adapters: nothing would be trained beside them.
-            return OtherForms::default();
-        }
         let compute = if has_bfloat16 { Dtype::Bfloat16 } else { Dtype::Float16 };
         let with = |targets: Targets| Lora { rank: Lora::DEFAULT_RANK, targets, dropout: 0 };
         let candidates = match lora {
@@ -50,10 +46,15 @@ impl OtherForms {
             let plain_adapters = FineTuning { lora: Some(lora.clone()), quantize: None };
             let quantized = FineTuning { lora: Some(lora), quantize: Some(quantize) };
             match fine_tuned(plain, &plain_adapters) {
+                Ok(adapted) if lora_is_new(model) && adapts_only(&adapted, output_layer(plain)) => {
+                    why_not = Some(format!(
+                        "the only linear layer is `{}`, which makes the output: adapters leave all weights before it as they are",
+                        output_layer(plain).unwrap_or_default()
+                    ));
+                }
                 Ok(adapted) => {
-                    let is_new = model.fine_tuning.lora.is_empty();
                     return OtherForms {
-                        lora: is_new.then_some(adapted),
+                        lora: lora_is_new(model).then_some(adapted),
                         qlora: fine_tuned(plain, &quantized).ok(),
                         how: quantized,
                         output: output_layer(plain).map(str::to_owned),
@@ -77,6 +78,21 @@ impl OtherForms {
         let fused_in_place = fused.as_ref().and_then(|fused| rewrite(&fused.model));
         OtherForms { fused, fused_in_place, ..self }
     }
+}
+
+/// Whether adapters would be new to a model.
+fn lora_is_new(model: &Model) -> bool {
+    model.fine_tuning.lora.is_empty()
+}
+
+/// Whether only this layer of a model has adapters.
+fn adapts_only(adapted: &Model, layer: Option<&str>) -> bool {
+    let mut adapters = adapted
+        .parameters
+        .iter()
+        .filter_map(|weight| weight.names.first()?.split_once(".lora_A."))
+        .map(|(path, _)| path);
+    adapters.all(|path| Some(path) == layer)
 }
 
 /// The forms of a model, borrowed.

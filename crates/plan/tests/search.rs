@@ -5,6 +5,10 @@
 mod common;
 
 use common::{GIB, MIB, capped, gpu, model, setup};
+use vramfit_eager::autograd::HostMemory;
+use vramfit_eager::forward::{Choice, block_names};
+use vramfit_plan::selective::refine;
+use vramfit_plan::tricks::{TRICKS, risk};
 use vramfit_plan::{Control, Risk, SearchOptions, TrainingEffect, Workbench, max_batch, plan, plan_with};
 use vramfit_training::answer::Verdict;
 
@@ -39,6 +43,7 @@ fn estimate_confirms_that_every_plan_fits_and_plans_have_the_effect_of_their_gro
             assert_eq!(answer.expected.peak_reserved, found.run.peak_reserved);
             assert!(found.slowdown >= best.slowdown || group.risk == Risk::SmallerTraining);
             assert!(found.slowdown <= 3.0, "something faster fits");
+            assert_eq!(Some(found.free), answer.fit.as_ref().unwrap().margin);
             // Each saving is on top of those before it.
             let saved: i64 = found.changes.iter().map(|change| change.saving).sum();
             let now = bench.peaks(&found.setup, &control).unwrap().reserved;
@@ -47,6 +52,46 @@ fn estimate_confirms_that_every_plan_fits_and_plans_have_the_effect_of_their_gro
         // The frontier is ordered by time.
         assert!(group.frontier.windows(2).all(|pair| pair[0].slowdown <= pair[1].slowdown));
     }
+}
+
+#[test]
+fn a_plan_holds_no_change_that_could_be_left_out() {
+    let gpu = gpu("H200");
+    let control = Control::default();
+    for (name, batch, sequence, share) in [("bert-small", 32, Some(128), 0.7), ("resnet18", 32, None, 0.6)] {
+        let model = model(name);
+        let start = setup(&model, batch, sequence);
+        let needed = Workbench::new(&model, None, capped(&gpu, GIB)).peaks(&start, &control).unwrap().reserved;
+        let bench = Workbench::new(&model, None, capped(&gpu, (needed as f64 * share) as u64));
+        let outcome = plan(&bench, &start, &[], &control).unwrap();
+        for best in outcome.groups.iter().filter_map(|group| group.best.as_ref()) {
+            for trick in TRICKS {
+                let mut without = best.setup.clone();
+                trick.adopt(&bench, &mut without, &start);
+                if without == best.setup || risk(&bench, TRICKS, &start, &without) != best.risk {
+                    continue;
+                }
+                let is_slower = bench.slowdown(&start, &without).unwrap() > best.slowdown + 0.005;
+                let is_needed = is_slower || bench.fitting_run(&without, &control).is_none();
+                assert!(is_needed, "{name}: {} in {:?}", trick.name(), best.changes);
+            }
+        }
+    }
+}
+
+#[test]
+fn modules_stay_checkpointed_where_more_would_be_copied_to_the_host_without() {
+    let (model, gpu) = (model("bert-small"), gpu("H200"));
+    let bench = Workbench::new(&model, None, capped(&gpu, 8 * GIB));
+    let (start, control) = (setup(&model, 32, Some(128)), Control::default());
+    let mut offloaded = start.clone();
+    offloaded.training.offload = Some(HostMemory::Pinned);
+    offloaded.training.checkpoint = Choice::modules(block_names(&bench.bind(&start).unwrap()));
+    let seconds = bench.seconds(&offloaded).unwrap();
+    let fitting = bench.fitting_run(&offloaded, &control).unwrap();
+    let (refined, _) = refine(&bench, &start, (offloaded, fitting), &control);
+    assert!(bench.seconds(&refined).unwrap() <= seconds);
+    assert_ne!(refined.training.checkpoint, Choice::Nothing);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use std::fs;
 use std::path::Path;
 
 use common::{GIB, capped, gpu, model, setup};
+use vramfit_adapters::{FineTuning, Lora, Quantize, Targets, fine_tuned};
 use vramfit_eager::autograd::HostMemory;
 use vramfit_eager::forward::Choice;
 use vramfit_graph::dtype::Dtype;
@@ -16,7 +17,7 @@ use vramfit_graph::model::{Argument, Step};
 use vramfit_graph::select::Sizes;
 use vramfit_plan::selective::CheckpointSubsets;
 use vramfit_plan::tricks::{Role, TRICKS, Trick, differences, in_place};
-use vramfit_plan::{AllocConf, Control, Setup, TrainingEffect, Workbench, written};
+use vramfit_plan::{AllocConf, Control, OtherForms, Setup, TrainingEffect, Workbench, written};
 use vramfit_readers::read_bytes;
 use vramfit_training::ZeroGrad;
 use vramfit_training::optimizer::Kind;
@@ -343,6 +344,33 @@ fn removing_a_block_saves_its_weights_and_activations() {
     assert!(one > 7_087_872 * 16 && one < 7_087_872 * 16 * 3, "{one}");
     assert!(half > 5 * one && half < 7 * one, "{half} of {one}");
     assert!(found.iter().any(|finding| finding.what.contains("half as wide")));
+}
+
+#[test]
+fn removing_a_block_removes_its_quantised_weights() {
+    let (plain, gpu) = (model("bert-base"), gpu("H200"));
+    let quantize = Some(Quantize::Nf4 { compute: Dtype::Bfloat16 });
+    let lora = Some(Lora { rank: 8, targets: Targets::Default, dropout: 0 });
+    let model = fine_tuned(&plain, &FineTuning { lora, quantize }).unwrap();
+    let bench = Workbench::new(&model, None, capped(&gpu, GIB));
+    let found = trick("slimmer model").findings(&bench, &setup(&model, 4, Some(128)), &Control::default());
+    assert!(found[0].what.starts_with("without 1 of 12 blocks"), "{found:?}");
+    assert!(found[0].bytes.unwrap() > 0, "{found:?}");
+}
+
+#[test]
+fn adapters_are_not_proposed_where_only_the_output_would_have_one() {
+    let gpu = gpu("H200");
+    for (name, batch, sequence) in [("resnet50", 8, None), ("llama-no-cache", 4, Some(128))] {
+        let model = model(name);
+        let forms = OtherForms::of(&model, &model, None, true);
+        let bench = Workbench::new(&model, None, capped(&gpu, GIB)).with_forms(&forms);
+        let found = trick("adapters").alternatives(&bench, &setup(&model, batch, sequence));
+        match name {
+            "resnet50" => assert!(found.unwrap_err().contains("`fc`, which makes the output")),
+            _ => assert_eq!(found.unwrap().len(), 2),
+        }
+    }
 }
 
 #[test]

@@ -144,7 +144,7 @@ pub fn compare(searches: Vec<Search>) -> Result<Vec<Compared>> {
             verdicts.0 += usize::from(run.is_some() == trial.failure.is_none());
             verdicts.1 += 1;
             if let (None, Some(run), Some(reserved)) = (&trial.failure, &run, trial.peak_reserved) {
-                peaks.0 += usize::from(run.peak_reserved == reserved);
+                peaks.0 += usize::from(run.run.peak_reserved == reserved);
                 peaks.1 += 1;
             }
         }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use vramfit_graph::bind::{Bound, BoundCall, BoundStep};
-use vramfit_graph::model::Module;
+use vramfit_graph::model::{Model, Module};
 
 use super::module_choice::{Choice, UnknownModule, blocks, matches, named_modules, unknown};
 use crate::autograd::KeptResults;
@@ -130,15 +130,15 @@ pub fn updates_cache(bound: &Bound<'_>, call: &BoundCall<'_>) -> bool {
 }
 
 /// Whether the model's own code is in the transformers library, so that it has `gradient_checkpointing_enable`.
-pub fn is_transformers_model(bound: &Bound<'_>) -> bool {
-    bound.model.sources.iter().any(|source| source.file.contains("transformers/models/"))
+pub fn is_transformers_model(model: &Model) -> bool {
+    model.sources.iter().any(|source| source.file.contains("transformers/models/"))
 }
 
 /// The steps at which the embedding of the tokens returns. `gradient_checkpointing_enable` of the transformers library has its
 /// results require grad, so that adapters learn in the first block too.
 pub(super) fn embedding_exits(bound: &Bound<'_>) -> Vec<usize> {
     let tokens = bound.model.inputs.iter().find(|input| input.name == "input_ids").map(|input| input.tensor);
-    let (Some(tokens), true) = (tokens, is_transformers_model(bound)) else { return Vec::new() };
+    let (Some(tokens), true) = (tokens, is_transformers_model(bound.model)) else { return Vec::new() };
     let is_embedding = |module: &u32| bound.model.modules[*module as usize].class == "Embedding";
     let entered = bound.steps.iter().find_map(|step| match step {
         BoundStep::Enter(module, given) if given.contains(&tokens) && is_embedding(module) => Some(*module),

@@ -19,6 +19,7 @@ const FAMILY: Facts = Facts::of_family(
     Time::moves("hardswish", Extent::Larger),
     Keeps::Nothing,
     Autocast::Unchanged,
+    Samples::Apart,
 );
 
 /// What those have in common that write into their first argument.

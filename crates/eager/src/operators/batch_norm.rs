@@ -25,6 +25,7 @@ const FAMILY: Facts = Facts {
         Time::moves("batch_norm", Extent::Larger),
         Keeps::Results,
         Autocast::Unchanged,
+        Samples::First,
     )
 };
 

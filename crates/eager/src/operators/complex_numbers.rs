@@ -11,8 +11,14 @@ use super::pointwise::elementwise;
 use crate::autograd::{Context, Tensor};
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Inputs, Autocast::Unchanged);
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Inputs,
+    Autocast::Unchanged,
+    Samples::Apart,
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(

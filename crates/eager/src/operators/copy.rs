@@ -16,10 +16,14 @@ use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 use crate::kernels::reduce::Reduction;
 
 /// What the family's operators have in common.
-const FAMILY: Facts = Facts {
-    samples: Samples::Linear,
-    ..Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Nothing, Autocast::Unchanged)
-};
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Nothing,
+    Autocast::Unchanged,
+    Samples::Linear,
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(

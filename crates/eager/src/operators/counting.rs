@@ -14,8 +14,14 @@ use crate::kernels::cub;
 use crate::kernels::reduce::Reduction;
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Nothing, Autocast::Unchanged);
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Nothing,
+    Autocast::Unchanged,
+    Samples::Unknown,
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["aten.histc.default"], Facts { memory: Modelled(histc), ..FAMILY }),

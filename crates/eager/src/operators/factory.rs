@@ -18,6 +18,7 @@ const FAMILY: Facts = Facts::of_family(
     Time::moves("zeros", Extent::Result),
     Keeps::Nothing,
     Autocast::Unchanged,
+    Samples::Apart,
 );
 
 /// What those have in common that write into their first argument.
@@ -26,15 +27,33 @@ const IN_PLACE: Facts = Facts { effect: Effect::WritesFirst, ..FAMILY };
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.arange.default"],
-        Facts { memory: Modelled(made), launch: Launch::Nothing, greatest: Greatest::Below(0), ..FAMILY },
+        Facts {
+            memory: Modelled(made),
+            launch: Launch::Nothing,
+            greatest: Greatest::Below(0),
+            samples: Samples::Range,
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten.arange.start"],
-        Facts { memory: Modelled(made), launch: Launch::Nothing, greatest: Greatest::Below(1), ..FAMILY },
+        Facts {
+            memory: Modelled(made),
+            launch: Launch::Nothing,
+            greatest: Greatest::Below(1),
+            samples: Samples::Range,
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten.arange.start_step"],
-        Facts { memory: Modelled(made), launch: Launch::Nothing, greatest: Greatest::LastOfRange, ..FAMILY },
+        Facts {
+            memory: Modelled(made),
+            launch: Launch::Nothing,
+            greatest: Greatest::LastOfRange,
+            samples: Samples::Range,
+            ..FAMILY
+        },
     ),
     Operator::new(
         &[
@@ -69,9 +88,6 @@ pub(super) const OPERATORS: &[Operator] = &[
             "aten.randint.generator",
             "aten.randint.low",
             "aten.randint.low_generator",
-            "aten.linspace.Scalar_Tensor",
-            "aten.linspace.Tensor_Scalar",
-            "aten.linspace.Tensor_Tensor",
             "aten.linspace.default",
             "aten.logspace.Scalar_Tensor",
             "aten.logspace.Tensor_Scalar",
@@ -80,16 +96,24 @@ pub(super) const OPERATORS: &[Operator] = &[
             "aten.new_full.default",
             "aten.new_tensor.default",
             "aten.scalar_tensor.default",
-            "aten.one_hot.default",
             "aten.empty_permuted.default",
             "aten.tril_indices.default",
             "aten.triu_indices.default",
+        ],
+        Facts { memory: Modelled(made), time: Time::ASSUMED, samples: Samples::Ignored, ..FAMILY },
+    ),
+    Operator::new(
+        &[
+            "aten.linspace.Scalar_Tensor",
+            "aten.linspace.Tensor_Scalar",
+            "aten.linspace.Tensor_Tensor",
+            "aten.one_hot.default",
             "aten.searchsorted.Scalar",
             "aten.searchsorted.Tensor",
             "aten.bucketize.Scalar",
             "aten.bucketize.Tensor",
         ],
-        Facts { memory: Modelled(made), time: Time::ASSUMED, samples: Samples::Ignored, ..FAMILY },
+        Facts { memory: Modelled(made), time: Time::ASSUMED, ..FAMILY },
     ),
     Operator::new(
         &["aten.hann_window.default", "aten.hamming_window.default"],
@@ -143,7 +167,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             "aten.randint_like.low_dtype",
             "aten.randint_like.low_generator_dtype",
         ],
-        Facts { memory: Modelled(like), time: Time::ASSUMED, ..FAMILY },
+        Facts { memory: Modelled(like), time: Time::ASSUMED, samples: Samples::Ignored, ..FAMILY },
     ),
     Operator::new(
         &["aten.bernoulli.Tensor", "aten.bernoulli.default", "aten.bernoulli.p"],
@@ -151,7 +175,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.zero_.default"],
-        Facts { memory: Modelled(fill), sparse: Modelled(sparse::clear), ..IN_PLACE },
+        Facts { memory: Modelled(fill), sparse: Modelled(sparse::clear), samples: Samples::Ignored, ..IN_PLACE },
     ),
     Operator::new(&["aten.fill_.Scalar", "aten.fill_.Tensor"], Facts { memory: Modelled(fill), ..IN_PLACE }),
     Operator::new(&["aten.zero.default", "aten.fill.Scalar", "aten.fill.Tensor"], FAMILY),
@@ -164,7 +188,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             "aten.random_.to",
             "aten.exponential_.default",
         ],
-        Facts { memory: Modelled(fill), time: Time::ASSUMED, ..IN_PLACE },
+        Facts { memory: Modelled(fill), time: Time::ASSUMED, samples: Samples::Ignored, ..IN_PLACE },
     ),
     Operator::new(
         &["aten.bernoulli_.Tensor", "aten.bernoulli_.float"],

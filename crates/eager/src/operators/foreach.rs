@@ -19,10 +19,14 @@ use crate::kernels::reduce::Reduction;
 const CHUNK: i64 = 65_536;
 
 /// What the family's operators have in common.
-const FAMILY: Facts = Facts {
-    samples: Samples::Unknown,
-    ..Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Nothing, Autocast::Unchanged)
-};
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Nothing,
+    Autocast::Unchanged,
+    Samples::Unknown,
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(

@@ -20,6 +20,7 @@ const FAMILY: Facts = Facts {
         Time::moves("group_norm", Extent::Larger),
         Keeps::Results,
         Autocast::Single,
+        Samples::First,
     )
 };
 

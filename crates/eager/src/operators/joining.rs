@@ -12,11 +12,20 @@ use super::function::Function;
 use crate::autograd::{Backward, Context, Edge, Gradients, Node, Tensor};
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Nothing, Autocast::Unchanged);
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Nothing,
+    Autocast::Unchanged,
+    Samples::Linear,
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
-    Operator::new(&["aten.block_diag.default"], Facts { memory: Modelled(block_diag), ..FAMILY }),
+    Operator::new(
+        &["aten.block_diag.default"],
+        Facts { memory: Modelled(block_diag), samples: Samples::Unknown, ..FAMILY },
+    ),
     Operator::new(
         &["aten.cat.default"],
         Facts {
@@ -60,6 +69,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             time: Time::moves("contiguous", Extent::Result),
             view_dispatch: "slice",
             effect: Effect::ListsViews,
+            samples: Samples::Part,
             ..FAMILY
         },
     ),
@@ -69,12 +79,13 @@ pub(super) const OPERATORS: &[Operator] = &[
             time: Time::moves("contiguous", Extent::Result),
             view_dispatch: "slice",
             effect: Effect::ListsViews,
+            samples: Samples::Part,
             ..FAMILY
         },
     ),
     Operator::new(
         &["aten.split_with_sizes.default"],
-        Facts { memory: Modelled(split), effect: Effect::ListsViews, ..FAMILY },
+        Facts { memory: Modelled(split), effect: Effect::ListsViews, samples: Samples::Part, ..FAMILY },
     ),
     Operator::new(
         &["aten.unbind.int"],
@@ -83,6 +94,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             time: Time::moves("contiguous", Extent::Result),
             view_dispatch: "slice",
             effect: Effect::ListsViews,
+            samples: Samples::Part,
             ..FAMILY
         },
     ),
@@ -95,7 +107,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             "aten.vsplit.array",
             "aten.vsplit.int",
         ],
-        Facts { effect: Effect::ListsViews, ..FAMILY },
+        Facts { effect: Effect::ListsViews, samples: Samples::Part, ..FAMILY },
     ),
 ];
 

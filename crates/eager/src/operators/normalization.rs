@@ -12,8 +12,14 @@ use crate::kernels::accumulator::accumulator_dtype;
 use crate::kernels::layer_norm::partial_rows;
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Results, Autocast::Single);
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Results,
+    Autocast::Single,
+    Samples::Trailing(1),
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(

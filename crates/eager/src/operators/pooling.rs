@@ -13,8 +13,14 @@ use super::view::reshaped_by_view;
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Nothing, Autocast::Unchanged);
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Nothing,
+    Autocast::Unchanged,
+    Samples::First,
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(

@@ -10,8 +10,14 @@ use super::view::{expanded, reshape_to, reshaped, reshaped_by_view};
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Nothing, Autocast::Unchanged);
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Nothing,
+    Autocast::Unchanged,
+    Samples::Apart,
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
@@ -39,7 +45,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.repeat_interleave.self_Tensor"],
-        Facts { time: Time::moves("contiguous", Extent::Result), ..FAMILY },
+        Facts { time: Time::moves("contiguous", Extent::Result), samples: Samples::Unknown, ..FAMILY },
     ),
     Operator::new(
         &["aten.flip.default"],
@@ -59,7 +65,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             ..FAMILY
         },
     ),
-    Operator::new(&["aten.rot90.default"], Facts { memory: Modelled(rot90), ..FAMILY }),
+    Operator::new(&["aten.rot90.default"], Facts { memory: Modelled(rot90), samples: Samples::Along(2), ..FAMILY }),
     Operator::new(&["aten.pad.default"], Facts { time: Time::moves("pad", Extent::Input), ..FAMILY }),
 ];
 

@@ -9,8 +9,14 @@ use super::facts::*;
 use crate::autograd::{Backward, Context, Gradients, Node};
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Nothing, Autocast::Single);
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Nothing,
+    Autocast::Single,
+    Samples::First,
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(

@@ -11,10 +11,8 @@ use crate::autograd::{Context, Tensor};
 use crate::memory::SideEventKind;
 
 /// What the family's entries have in common.
-const FAMILY: Facts = Facts {
-    samples: Samples::Unknown,
-    ..Facts::of_family(Library::Own, Launch::Nothing, Time::WAIT, Keeps::Nothing, Autocast::Unchanged)
-};
+const FAMILY: Facts =
+    Facts::of_family(Library::Own, Launch::Nothing, Time::WAIT, Keeps::Nothing, Autocast::Unchanged, Samples::Unknown);
 
 const fn script(call: ScriptCall) -> Facts {
     Facts { memory: Modelled(nothing), effect: Effect::Script(call), ..FAMILY }

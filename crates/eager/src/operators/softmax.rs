@@ -9,8 +9,14 @@ use super::facts::*;
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Results, Autocast::SingleByDtype);
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Results,
+    Autocast::SingleByDtype,
+    Samples::Along(1),
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(

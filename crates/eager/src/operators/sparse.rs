@@ -9,10 +9,14 @@ use super::facts::*;
 use crate::autograd::{Context, Distinct, Rows, Tensor, append, coalesced};
 
 /// What the family's operators have in common.
-const FAMILY: Facts = Facts {
-    samples: Samples::Unknown,
-    ..Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Nothing, Autocast::Unchanged)
-};
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Nothing,
+    Autocast::Unchanged,
+    Samples::Unknown,
+);
 
 const fn of_sparse(rule: Rule) -> Facts {
     Facts { memory: Modelled(rule), sparse: Modelled(rule), ..FAMILY }

@@ -11,8 +11,14 @@ use super::indexing::{nonzero, sorted};
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Inputs, Autocast::Unchanged);
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Inputs,
+    Autocast::Unchanged,
+    Samples::Unknown,
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["torchvision.nms.default"], Facts { memory: Modelled(nms), keeps: Keeps::Nothing, ..FAMILY }),
@@ -21,7 +27,10 @@ pub(super) const OPERATORS: &[Operator] = &[
         &["torchvision.roi_pool.default"],
         Facts { memory: Modelled(roi_pool), keeps: Keeps::Results, ..FAMILY },
     ),
-    Operator::new(&["torchvision.deform_conv2d.default"], Facts { memory: Modelled(deformed), ..FAMILY }),
+    Operator::new(
+        &["torchvision.deform_conv2d.default"],
+        Facts { memory: Modelled(deformed), samples: Samples::First, ..FAMILY },
+    ),
 ];
 
 /// Boxes whose overlaps one number of 64 bits holds.

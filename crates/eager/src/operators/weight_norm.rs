@@ -8,8 +8,14 @@ use super::facts::*;
 use crate::autograd::{Backward, Context, Gradients, Node};
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Nothing, Autocast::Unchanged);
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Nothing,
+    Autocast::Unchanged,
+    Samples::Unknown,
+);
 
 pub(super) const OPERATORS: &[Operator] =
     &[Operator::new(&["aten._weight_norm.default"], Facts { memory: Modelled(weight_norm), ..FAMILY })];

@@ -20,6 +20,7 @@ const FAMILY: Facts = Facts::of_family(
     Time::moves("contiguous", Extent::Result),
     Keeps::Nothing,
     Autocast::Unchanged,
+    Samples::Unknown,
 );
 
 pub(super) const OPERATORS: &[Operator] = &[
@@ -33,7 +34,10 @@ pub(super) const OPERATORS: &[Operator] = &[
             ..FAMILY
         },
     ),
-    Operator::new(&["aten.im2col.default", "aten.col2im.default"], Facts { memory: Modelled(columns), ..FAMILY }),
+    Operator::new(
+        &["aten.im2col.default", "aten.col2im.default"],
+        Facts { memory: Modelled(columns), samples: Samples::First, ..FAMILY },
+    ),
 ];
 
 /// Elements of memory that a geometry reaches.

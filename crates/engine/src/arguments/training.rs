@@ -63,7 +63,7 @@ pub struct FineTuningFlags {
     /// Freeze the model and train low-rank adapters of peft, of rank 8 or the one given.
     #[arg(long, value_name = "RANK", num_args = 0..=1, default_missing_value = "8", allow_negative_numbers = true, value_parser = parse_rank, help_heading = FINE_TUNING)]
     pub lora: Option<u32>,
-    /// The linear layers that get adapters: names with commas between, or all-linear for all but the last
+    /// The linear layers that get adapters: names with commas between, or all-linear for all but an output embedding
     /// [default: peft's own for this model].
     #[arg(long, value_name = "NAMES", value_delimiter = ',', help_heading = FINE_TUNING)]
     pub lora_targets: Vec<String>,

@@ -1,12 +1,15 @@
 //! Flags that contradict each other, and flags without effect.
 
+mod untrained;
 mod updates;
+
+pub use untrained::refuse_untrained;
 
 use vramfit_catalogue::Gpu;
 use vramfit_eager::forward::Choice;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::model::{Mode, Module};
+use vramfit_graph::model::{Mode, Model, Module, Scheme};
 use vramfit_training::optimizer::{Implementation, Kind, Library, Recipe};
 
 use crate::arguments::{
@@ -53,8 +56,21 @@ pub fn refuse(options: &RunSettings) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Refuses optimizers that do not run on a GPU.
-pub fn refuse_gpu(options: &RunSettings, gpu: &Gpu) -> Result<(), Failure> {
+/// Refuses optimizers and quantised weights that do not run on a GPU.
+pub fn refuse_gpu(options: &RunSettings, model: &Model, gpu: &Gpu) -> Result<(), Failure> {
+    let quantized = model.parameters.iter().filter_map(|weight| weight.quantization.as_deref());
+    for scheme in quantized.map(|quantization| quantization.scheme) {
+        let (runs, what, needed) = match scheme {
+            Scheme::EightBit => (gpu.compute.has_int8_products(), "LLM.int8()", "7.5"),
+            Scheme::FourBit { .. } => (gpu.compute.has_bitsandbytes(), "4-bit weights", "6.0"),
+        };
+        if !runs {
+            let (found, name) = (gpu.compute, &gpu.name);
+            return Err(Failure::new(format!(
+                "{what}: found compute capability {found} of the {name}, needed {needed} for bitsandbytes"
+            )));
+        }
+    }
     let kind = options.optimizer.0;
     if kind.library() == Library::Bitsandbytes && !gpu.compute.has_bitsandbytes() {
         return Err(Failure::new(format!(
@@ -84,10 +100,25 @@ fn refused_by_backward(options: &RunSettings, bound: &Bound<'_>) -> Option<Strin
     ))
 }
 
+/// A product of two matrices has no larger rank than the smaller side of the layer that it is added to.
+fn wide_rank(options: &RunSettings, model: &Model) -> Option<String> {
+    let rank = i64::from(options.at.fine_tuning.lora?);
+    let sides = model.parameters.iter().filter_map(|weight| {
+        let name = weight.names.first()?;
+        let is_first = name.contains(".lora_A.");
+        (is_first || name.contains(".lora_B.")).then(|| weight.shape[usize::from(is_first)])
+    });
+    let least = sides.min().filter(|least| rank > *least)?;
+    Some(format!(
+        "--lora {rank}: an adapter of rank {least} can change the smallest adapted layer as much, with fewer weights"
+    ))
+}
+
 /// A note for each flag without effect, after those about DeepSpeed's configuration and what PyTorch refuses.
 pub fn without_effect(options: &RunSettings, bound: &Bound<'_>) -> Vec<String> {
     let mut notes = options.ranks.config_notes.clone();
     notes.extend(refused_by_backward(options, bound));
+    notes.extend(wide_rank(options, bound.model));
     if bound.variant.mode != Mode::Train {
         let asked = [
             ("--optimizer", options.optimizer.0 != Kind::AdamW),

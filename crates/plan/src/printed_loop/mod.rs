@@ -19,6 +19,10 @@ pub struct PrintedLoop {
     pub before_model: Lines,
     /// Whether the model is on the GPU without being moved there.
     pub is_moved: bool,
+    /// What batches must be like, as comments beside `batches`.
+    pub batches_are: Lines,
+    /// Changes to a batch before it is moved to the GPU.
+    pub batch_changes: Lines,
     /// At the start of every micro-batch.
     pub each_micro_batch: Lines,
     /// Before torch is imported.
@@ -80,6 +84,8 @@ impl PrintedLoop {
             device: "\"cuda\"".to_owned(),
             before_model: Lines::default(),
             is_moved: false,
+            batches_are: Lines::default(),
+            batch_changes: Lines::default(),
             each_micro_batch: Lines::default(),
             environment: Lines::default(),
             standard_imports: Lines::default(),

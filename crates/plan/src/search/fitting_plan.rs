@@ -1,6 +1,7 @@
 //! A combination of changes that fits.
 
 use vramfit_training::Run;
+use vramfit_training::answer::Fitting;
 
 use super::by_role::Search;
 use crate::effect::TrainingEffect;
@@ -21,6 +22,8 @@ pub struct Plan {
     pub run: Run,
     /// Bytes counted against the capacity.
     pub taken: u64,
+    /// Bytes of the capacity that every simulation leaves free.
+    pub free: u64,
     /// Bytes on the device, including the CUDA context.
     pub device_used: u64,
     /// Seconds per step.
@@ -37,7 +40,8 @@ pub struct Plan {
 
 impl Plan {
     /// Adds to a setup that fits everything that is reported about it. `peaks` are those of the start.
-    pub(super) fn new(search: &Search<'_, '_>, peaks: Peaks, (setup, run): (Setup, Run)) -> Option<Plan> {
+    pub(super) fn new(search: &Search<'_, '_>, peaks: Peaks, (setup, fitting): (Setup, Fitting)) -> Option<Plan> {
+        let Fitting { run, free } = fitting;
         let Search { bench, tricks, start, control, .. } = *search;
         let mut before = start.clone();
         let mut reserved = peaks.reserved as i64;
@@ -62,6 +66,7 @@ impl Plan {
         }
         Some(Plan {
             taken: bench.device.taken(&run),
+            free,
             device_used: bench.device.used(&run),
             seconds: bench.seconds(&setup)?,
             slowdown: bench.slowdown(start, &setup)?,

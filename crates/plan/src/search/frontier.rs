@@ -1,11 +1,12 @@
 //! The trade-off between memory and time.
 
-use vramfit_training::Run;
+use vramfit_training::answer::Fitting;
 
 use super::base_setups::BaseSetup;
 use super::by_role::Search;
 use super::fitting_plan::Plan;
 use super::free_tricks::FreeTricks;
+use super::needed::only_needed;
 use super::walk::Slowdowns;
 use crate::setup::Setup;
 
@@ -25,7 +26,7 @@ pub struct Frontier {
     /// Ordered by time.
     pub points: Vec<FrontierPoint>,
     /// Setups that fit, with less memory and more time than the best plan.
-    pub plans: Vec<(Setup, Run)>,
+    pub plans: Vec<(Setup, Fitting)>,
 }
 
 /// Candidates simulated for a small model.
@@ -87,7 +88,12 @@ pub fn frontier(
                 slower[if slower.len() <= RUNNERS_UP { index } else { index * last / (RUNNERS_UP - 1) }]
             })
             .collect();
-        let fitting = control.map(&spread, |setup| Some(((*setup).clone(), bench.fitting_run(setup, control)?)));
+        let fitting = control.map(&spread, |setup| {
+            let run = bench.fitting_run(setup, control)?;
+            let taken = bench.device.taken(&run.run);
+            let is_as_small = |found: &Fitting| bench.device.taken(&found.run) <= taken;
+            Some(only_needed(search, ((*setup).clone(), run), is_as_small))
+        });
         plans.extend(fitting.into_iter().flatten().flatten());
         points.retain(|point| point.slowdown < best.slowdown && !point.fits || point.taken < taken);
         points.push(FrontierPoint { taken, slowdown: best.slowdown, fits: true });

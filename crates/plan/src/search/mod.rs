@@ -8,6 +8,7 @@ mod by_role;
 mod fitting_plan;
 mod free_tricks;
 mod frontier;
+mod needed;
 mod outcome;
 mod shortfall;
 mod single_changes;
@@ -30,6 +31,7 @@ use crate::written::written;
 use base_setups::Checkpoints;
 use by_role::Search;
 use free_tricks::FreeTricks;
+use needed::only_needed;
 use single_changes::single_changes;
 use walk::Slowdowns;
 
@@ -148,7 +150,7 @@ fn group(
     if risk == Risk::SmallerTraining {
         let (found, considered) = single_changes(search, free, checkpoints, max_batch, slowdowns);
         candidates += considered;
-        let plans = control.map(&found, |found| Plan::new(search, peaks, found.clone()));
+        let plans = control.map(&found, |found| Plan::new(search, peaks, only_needed(search, found.clone(), |_| true)));
         let mut plans = plans.into_iter().flatten().flatten().filter(|plan| slowdowns.contain(plan.slowdown));
         if let Some(best) = plans.next() {
             let others: Vec<Plan> = plans.collect();
@@ -175,6 +177,7 @@ fn group(
     let unchanged = || bench.fitting_run(start, control).map(|run| (start.clone(), run));
     let unchanged = if risk == Risk::None && slowdowns.contain(1.0) { unchanged() } else { None };
     let best = unchanged.or_else(|| walked.best.map(|found| refine(bench, start, found, control)));
+    let best = best.map(|found| only_needed(search, found, |_| true));
     let best = best.and_then(|found| Plan::new(search, peaks, found));
     let frontier = frontier::frontier(search, free, &bases, &walked.slowdowns, best.as_ref(), slowdowns);
     let others = control.map(&frontier.plans, |plan| Plan::new(search, peaks, plan.clone()));

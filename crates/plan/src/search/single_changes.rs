@@ -1,6 +1,6 @@
 //! Plans that make one change to the training and nothing else: the smallest that fits.
 
-use vramfit_training::Run;
+use vramfit_training::answer::Fitting;
 
 use super::base_setups::{Checkpoints, splits, with_change_counts, with_choices};
 use super::by_role::Search;
@@ -26,7 +26,7 @@ pub fn single_changes(
     checkpoints: &Checkpoints,
     max_batch: Option<MaxBatch>,
     slowdowns: Slowdowns,
-) -> (Vec<(Setup, Run)>, usize) {
+) -> (Vec<(Setup, Fitting)>, usize) {
     let mut found = Vec::new();
     let mut considered = 0;
     if search.bench.fitting_run(search.start, search.control).is_some() {
@@ -59,7 +59,7 @@ fn largest_micro_batch(
     checkpoints: &Checkpoints,
     slowdowns: Slowdowns,
     considered: &mut usize,
-) -> Option<(Setup, Run)> {
+) -> Option<(Setup, Fitting)> {
     let (bench, start) = (search.bench, search.start);
     let splits = splits(search, start, Risk::SmallerTraining).split_off(1);
     let mut walked = |setups: Vec<Setup>, slowdowns: Slowdowns| {
@@ -88,8 +88,8 @@ fn largest_micro_batch(
 
 /// The first setup of a list that fits, found by bisection: memory grows with sizes but for details, and every setup that is
 /// returned was simulated.
-fn first_that_fits(search: &Search<'_, '_>, setups: Vec<Setup>) -> Option<(Setup, Run)> {
-    let fitting = |setup: &Setup| -> Option<Run> {
+fn first_that_fits(search: &Search<'_, '_>, setups: Vec<Setup>) -> Option<(Setup, Fitting)> {
+    let fitting = |setup: &Setup| -> Option<Fitting> {
         if search.control.is_stopped() { None } else { search.bench.fitting_run(setup, search.control) }
     };
     let setups: Vec<Setup> = setups.into_iter().filter(|setup| search.bench.bind(setup).is_some()).collect();

@@ -2,8 +2,9 @@
 
 use vramfit_eager::autograd::Libraries;
 use vramfit_eager::memory::Category;
+use vramfit_training::Phase;
+use vramfit_training::answer::Fitting;
 use vramfit_training::parallel;
-use vramfit_training::{Phase, Run};
 
 use super::base_setups::BaseSetup;
 use super::by_role::Search;
@@ -16,7 +17,7 @@ use crate::tricks::Role;
 /// The result of a walk.
 pub struct WalkResult {
     /// The cheapest candidate that fits.
-    pub best: Option<(Setup, Run)>,
+    pub best: Option<(Setup, Fitting)>,
     /// Number of candidates, including those outside the limits.
     pub candidates: usize,
     /// For each base setup in its leanest form, the time for the same work over that of the start; `None` if it cannot be
@@ -41,7 +42,7 @@ impl Slowdowns {
 }
 
 /// Slowdowns that differ by less are equal; the candidate with fewer changes comes first.
-const SLOWDOWN_STEP: f64 = 0.005;
+pub const SLOWDOWN_STEP: f64 = 0.005;
 
 /// A base setup with a combination of free tricks.
 struct Candidate {

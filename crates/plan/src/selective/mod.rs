@@ -12,7 +12,7 @@ mod subsets;
 mod tree;
 
 use vramfit_eager::forward::Choice;
-use vramfit_training::Run;
+use vramfit_training::answer::Fitting;
 
 use crate::control::Control;
 use crate::setup::Setup;
@@ -23,7 +23,7 @@ pub use subsets::{CheckpointSubsets, Subset};
 pub use tree::{ModuleTree, batch_norms, modules, updates_buffers};
 
 /// The setup with the cheapest subset of checkpointed modules that fits; `None` if none fits.
-pub fn cheapest(bench: &Workbench<'_>, setup: &Setup, count: usize, control: &Control) -> Option<(Setup, Run)> {
+pub fn cheapest(bench: &Workbench<'_>, setup: &Setup, count: usize, control: &Control) -> Option<(Setup, Fitting)> {
     if let Some(run) = bench.fitting_run(setup, control) {
         return Some((setup.clone(), run));
     }

@@ -1,10 +1,10 @@
-//! Removes modules from a subset that still fits without them.
+//! Removes modules from a subset that still fits without them and takes no more time.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
 use vramfit_eager::forward::Choice;
-use vramfit_training::Run;
+use vramfit_training::answer::Fitting;
 use vramfit_training::parallel;
 
 use super::kinds::kinds_by_path;
@@ -16,7 +16,7 @@ use crate::workbench::Workbench;
 const NEEDED_IN_A_ROW: usize = 8;
 
 /// Removes checkpointed modules while the setup still fits: the most expensive first, of equal ones the last.
-pub fn refine(bench: &Workbench<'_>, start: &Setup, found: (Setup, Run), control: &Control) -> (Setup, Run) {
+pub fn refine(bench: &Workbench<'_>, start: &Setup, found: (Setup, Fitting), control: &Control) -> (Setup, Fitting) {
     let (mut setup, mut run) = found;
     let Choice::Modules(names) = setup.training.checkpoint.clone() else { return (setup, run) };
     if setup.training.checkpoint == start.training.checkpoint {
@@ -52,8 +52,14 @@ pub fn refine(bench: &Workbench<'_>, start: &Setup, found: (Setup, Run), control
             1 => next(parallel::cores()).into_iter().map(|index| vec![index]).collect(),
             _ => vec![next(stride), next(1)],
         };
+        // Less is copied to the host of a module that is checkpointed, so without it a step may take longer.
+        let seconds = bench.seconds(&setup);
         let tried = control.map(&attempts, |indices| {
             let reduced = indices.iter().fold(setup.clone(), |setup, &index| without(&setup, &names[index]));
+            let is_as_fast = bench.seconds(&reduced).zip(seconds).is_some_and(|(reduced, all)| reduced <= all);
+            if !is_as_fast {
+                return None;
+            }
             bench.fitting_run(&reduced, control).map(|run| (reduced, run))
         });
         let found = tried.into_iter().map(Option::flatten).enumerate().find_map(|(at, found)| Some((at, found?)));

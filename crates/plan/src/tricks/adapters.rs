@@ -1,6 +1,6 @@
 //! Low-rank adapters on the frozen model (LoRA), and the frozen weights in four bits (QLoRA).
 
-use vramfit_adapters::{Quantize, Targets};
+use vramfit_adapters::{Quantize, TURNED, Targets};
 
 use super::role::Role;
 use super::trick::Trick;
@@ -36,12 +36,13 @@ impl Trick for TrainAdapters {
         if start.adapters != Adapters::AsGiven {
             return Err("the model has adapters already".to_owned());
         }
+        let has_bitsandbytes = bench.device.gpu.compute.has_bitsandbytes();
         let forms = [Adapters::Lora, Adapters::Qlora];
         let setups: Vec<Setup> = forms
             .into_iter()
             .filter(|adapters| bench.forms.model(*adapters).is_some())
             // Under autocast quantised layers return other types than were captured.
-            .filter(|adapters| *adapters != Adapters::Qlora || start.variant.amp.is_none())
+            .filter(|adapters| *adapters != Adapters::Qlora || has_bitsandbytes && start.variant.amp.is_none())
             .map(|adapters| Setup { adapters, is_in_place: false, ..start.clone() })
             .collect();
         match (setups.is_empty(), bench.forms.why_not()) {
@@ -76,7 +77,11 @@ impl Trick for TrainAdapters {
         }
         if setup.adapters == Adapters::Qlora {
             code.imports.line(0, "import bitsandbytes as bnb");
-            quantize(&bench.forms, &mut code.before_move);
+            let has_turned = bench.model.modules.iter().any(|module| module.class == TURNED);
+            if has_turned {
+                code.imports.line(0, "from transformers.pytorch_utils import Conv1D");
+            }
+            quantize(&bench.forms, has_turned, &mut code.before_move);
         }
         code.imports.line(0, "from peft import LoraConfig, get_peft_model");
         let mut arguments = Vec::new();
@@ -98,21 +103,27 @@ impl Trick for TrainAdapters {
 }
 
 /// Replaces linear layers by bitsandbytes', with the weights they have; `.to(device)` quantises them.
-fn quantize(forms: &Forms<'_>, lines: &mut Lines) {
+fn quantize(forms: &Forms<'_>, has_turned: bool, lines: &mut Lines) {
     let Some(Quantize::Nf4 { compute }) = forms.quantize() else { return };
     lines.line(0, "for name, layer in list(model.named_modules()):");
     let output = forms.output().unwrap_or_default();
-    lines.line(1, &format!("if type(layer) is not torch.nn.Linear or name == \"{output}\":"));
+    let classes = if has_turned { "not in (torch.nn.Linear, Conv1D)" } else { "is not torch.nn.Linear" };
+    lines.line(1, &format!("if type(layer) {classes} or name == \"{output}\":"));
     lines.line(2, "continue");
+    lines.line(1, "weight = layer.weight.data");
+    if has_turned {
+        lines.line(1, "if type(layer) is Conv1D:  # its weight is turned round");
+        lines.line(2, "weight = weight.T.contiguous()");
+    }
     let arguments = [
-        "layer.in_features".to_owned(),
-        "layer.out_features".to_owned(),
+        "weight.shape[1]".to_owned(),
+        "weight.shape[0]".to_owned(),
         "layer.bias is not None".to_owned(),
         format!("compute_dtype=torch.{}", compute.name()),
         "quant_type=\"nf4\"".to_owned(),
     ];
     lines.call(1, "quantized = bnb.nn.Linear4bit", &arguments, "");
-    let arguments = ["layer.weight.data", "requires_grad=False", "quant_type=\"nf4\"", "module=quantized"];
+    let arguments = ["weight", "requires_grad=False", "quant_type=\"nf4\"", "module=quantized"];
     lines.call(1, "quantized.weight = bnb.nn.Params4bit", &arguments, "");
     lines.line(1, "quantized.bias = layer.bias");
     lines.line(1, "model.set_submodule(name, quantized)");

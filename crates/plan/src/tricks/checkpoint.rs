@@ -171,7 +171,7 @@ fn checkpointed(bench: &Workbench<'_>, setup: &Setup) -> Vec<String> {
 
 /// Whether a setup checkpoints every block of a model of the transformers library and nothing else.
 fn is_every_block(bench: &Workbench<'_>, setup: &Setup) -> bool {
-    let Some(bound) = bench.bind(setup).filter(|bound| is_transformers_model(bound)) else { return false };
+    let Some(bound) = bench.bind(setup).filter(|bound| is_transformers_model(bound.model)) else { return false };
     match &setup.training.checkpoint {
         Choice::Blocks => true,
         Choice::Modules(names) => {

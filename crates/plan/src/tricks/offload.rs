@@ -58,10 +58,15 @@ impl Trick for OffloadedActivations {
     }
 
     fn warning(&self, _bench: &Workbench<'_>, setup: &Setup) -> Option<String> {
-        setup.training.offload.map(|_| {
-            "everything that autograd saves, weights included, is copied to host memory: its time is rough, and the host \
-             needs as much memory as the GPU saves"
-                .to_owned()
+        setup.training.offload.map(|memory| {
+            let rounded = match memory {
+                HostMemory::Pinned => "up to twice that: PyTorch rounds each up to a power of two",
+                HostMemory::Pageable => "as much",
+            };
+            format!(
+                "everything that autograd saves, weights included, is copied to host memory: its time is rough, and the host \
+                 needs {rounded}"
+            )
         })
     }
 

@@ -1,7 +1,7 @@
 //! A smaller element type for the whole model, including weights, gradients and optimizer state.
 
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::model::Precision;
+use vramfit_graph::model::{Input, Precision};
 use vramfit_graph::select::select_variant;
 
 use super::half_precision;
@@ -33,8 +33,8 @@ impl Trick for SmallerDtype {
 
     fn code(&self, bench: &Workbench<'_>) -> &'static str {
         match bench.device.gpu.compute.has_bfloat16() {
-            true => "model = model.to(torch.bfloat16)",
-            false => "model = model.to(torch.float16)",
+            true => "model = model.to(torch.bfloat16)  # and inputs and targets in floating point",
+            false => "model = model.to(torch.float16)  # and inputs and targets in floating point",
         }
     }
 
@@ -84,9 +84,29 @@ impl Trick for SmallerDtype {
         }
     }
 
-    fn write(&self, _bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
-        if let Some(dtype) = setup.variant.dtype {
-            code.model_calls += &format!(".to(torch.{})", dtype.name());
+    fn write(&self, bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
+        let Some(dtype) = setup.variant.dtype else { return };
+        let cast = format!(".to(torch.{})", dtype.name());
+        code.model_calls += &cast;
+        let Some(bound) = bench.bind(setup) else { return };
+        let is_float = |input: &Input| bound.tensor(input.tensor).dtype.is_differentiable();
+        let (inputs, targets) = (bound.model.inputs.iter().any(is_float), bound.model.targets.iter().any(is_float));
+        let what = match (inputs, targets) {
+            (true, true) => "inputs and targets",
+            (true, false) => "inputs",
+            (false, true) => "targets",
+            (false, false) => return,
+        };
+        if !setup.training.has_fresh_inputs || bound.model.targets.len() > 1 {
+            code.batches_are.line(0, &format!("# floating-point {what} are {cast} before they are on the GPU;"));
+        }
+        if inputs {
+            code.batch_changes.line(0, "for name, tensor in inputs.items():");
+            code.batch_changes.line(1, "if tensor.is_floating_point():");
+            code.batch_changes.line(2, &format!("inputs[name] = tensor{cast}"));
+        }
+        if targets && bound.model.targets.len() == 1 {
+            code.batch_changes.line(0, &format!("targets = targets{cast}"));
         }
     }
 

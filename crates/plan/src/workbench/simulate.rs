@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use vramfit_allocator::{Settings, SimulatedDriver};
 use vramfit_eager::machine::Machine;
-use vramfit_training::answer::{Answer, Scenarios};
+use vramfit_training::answer::{Answer, Fitting, Scenarios};
 use vramfit_training::optimizer::{Implementation, Kind, Recipe};
 use vramfit_training::{Program, Run, record, record_forward};
 
@@ -105,7 +105,7 @@ impl Workbench<'_> {
     }
 
     /// The expected run if the setup fits in every scenario and order of addresses.
-    pub fn fitting_run(&self, setup: &Setup, control: &Control) -> Option<Run> {
+    pub fn fitting_run(&self, setup: &Setup, control: &Control) -> Option<Fitting> {
         let with = |micro_batches: u32| Setup {
             training: setup.training.shortened(micro_batches),
             alloc_conf: AllocConf::default(),
@@ -121,7 +121,7 @@ impl Workbench<'_> {
     }
 
     /// [`Workbench::fitting_run`] of recorded requests.
-    pub fn fitting_run_of(&self, scenarios: &Scenarios, setup: &Setup, control: &Control) -> Option<Run> {
+    pub fn fitting_run_of(&self, scenarios: &Scenarios, setup: &Setup, control: &Control) -> Option<Fitting> {
         control.note_simulated();
         let expected = scenarios.expected();
         // Any allocator needs the peak live bytes.

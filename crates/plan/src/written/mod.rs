@@ -105,9 +105,7 @@ impl Skeleton<'_, '_> {
         lines.line(0, "# Yours: `model`, as you build it, on the CPU;");
         lines.line(0, &format!("# `batches`, which gives {each}{batch} each, {location};"));
         lines.line(0, "# inputs are a dict of the model's arguments;");
-        if training.has_channels_last && !training.has_fresh_inputs {
-            lines.line(0, "# images are .to(memory_format=torch.channels_last) before they are on the GPU;");
-        }
+        lines.extend(0, &self.code.batches_are);
         if self.loss == Loss::Given {
             let number = if training.adds_losses { "sum" } else { "mean" };
             lines.line(0, &format!("# `compute_loss(outputs, targets)`, which gives a {number} over the samples;"));
@@ -224,14 +222,10 @@ impl Skeleton<'_, '_> {
             (_, false) => lines.line(0, &format!("for number, {each} in enumerate(batches):")),
         }
         self.once_a_step(lines, 0, &code.start_of_step);
+        lines.extend(1, &code.batch_changes);
         let mut names = ("inputs", "targets");
         if training.has_fresh_inputs {
             names = ("on_gpu", "targets_on_gpu");
-            if training.has_channels_last {
-                lines.line(1, "for name, tensor in inputs.items():");
-                lines.line(2, "if tensor.dim() == 4:  # on the CPU; better in the loader's workers");
-                lines.line(3, "inputs[name] = tensor.to(memory_format=torch.channels_last)");
-            }
             lines.line(1, "on_gpu = {name: tensor.to(device) for name, tensor in inputs.items()}");
             if has_targets {
                 lines.line(1, "targets_on_gpu = targets.to(device)");

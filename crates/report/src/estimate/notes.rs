@@ -3,7 +3,7 @@
 use vramfit_catalogue::{ContextBasis, ContextBytes, TorchRelease};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::model::{Mode, Precision};
+use vramfit_graph::model::Mode;
 use vramfit_training::StatePlace;
 use vramfit_training::answer::{Answer, CapacityKind, Cause, Device};
 
@@ -144,9 +144,8 @@ pub fn gpu_notes(device: &Device<'_>, bound: &Bound<'_>, answer: &Answer) -> Vec
             human(capacity.high)
         ));
     }
-    let precision = bound.variant.precision;
-    let is_bfloat16 = matches!(precision, Precision::Cast(Dtype::Bfloat16) | Precision::Autocast(Dtype::Bfloat16));
-    if is_bfloat16 && !compute.has_bfloat16() {
+    let has_bfloat16 = bound.tensors.iter().any(|tensor| tensor.dtype == Dtype::Bfloat16);
+    if has_bfloat16 && !compute.has_bfloat16() {
         notes.push(format!("compute capability {compute} has no bfloat16: PyTorch emulates it, slowly"));
     }
     if !compute.runs_cuda_13() {

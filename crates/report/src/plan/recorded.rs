@@ -150,8 +150,7 @@ impl From<&ScriptChange> for ChangeRow {
 }
 
 impl PlanRow {
-    fn new(plan: &RecordedPlan, device: &Device<'_>) -> PlanRow {
-        let capacity = device.capacity().map_or(0, |capacity| capacity.low);
+    fn new(plan: &RecordedPlan) -> PlanRow {
         PlanRow {
             settings: PlanRowSettings {
                 alloc_conf: plan.alloc_conf.text().to_owned(),
@@ -161,7 +160,7 @@ impl PlanRow {
             peaks: Peaks::from(&plan.answer),
             slowdown: (!plan.changes.iter().any(|change| change.is_time_unknown)).then_some(1.0),
             effect: EffectName::None,
-            free: capacity.saturating_sub(device.taken(&plan.answer.expected)),
+            free: plan.answer.fit.as_ref().and_then(|fit| fit.margin).unwrap_or_default(),
         }
     }
 
@@ -201,7 +200,7 @@ impl RecordedPlanReport {
             script: name.to_owned(),
             steps: script.steps,
             max_batch: None,
-            plans: outcome.plans.iter().map(|plan| PlanRow::new(plan, device)).collect(),
+            plans: outcome.plans.iter().map(PlanRow::new).collect(),
             start: Peaks::from(&outcome.start),
             fit: RecordedFit {
                 gpu: device.is_asked.then(|| device.gpu.name.clone()),
@@ -212,7 +211,7 @@ impl RecordedPlanReport {
                 margin_wanted: outcome.margin,
             },
             alone: outcome.alone.iter().map(ChangeRow::from).collect(),
-            leanest: outcome.leanest.as_ref().map(|plan| PlanRow::new(plan, device)),
+            leanest: outcome.leanest.as_ref().map(PlanRow::new),
             cut_short: outcome.is_cut_short,
             simulated: outcome.simulated,
             notes,

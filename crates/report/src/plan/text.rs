@@ -86,14 +86,13 @@ impl PlanReport<'_, '_> {
 
     /// `peak 9.50 GiB reserved, 9.90 GiB on the device, 880 MiB free, time ×1.35`.
     fn figures(&self, plan: &Plan) -> String {
-        let free = self.outcome.fit.capacity.low.saturating_sub(plan.taken);
         let rough = if self.bench.has_measured_times() { "" } else { " (times are rough)" };
         let all = AllRanks::of(self.bench, plan).map_or_else(String::new, |all| all.words());
         format!(
             "peak {} reserved, {} on the device, {} free, time {}{rough}{all}",
             human(plan.run.peak_reserved),
             human(plan.device_used),
-            human(free),
+            human(plan.free),
             times(plan.slowdown)
         )
     }

@@ -21,7 +21,7 @@ pub use fit::{Fit, GpuMemory, Shortage, Verdict};
 pub use peaks::TopPeaks;
 pub use range::Range;
 pub use runs::{AlternativeRuns, Runs};
-pub use scenarios::{BeyondAddresses, Scenarios};
+pub use scenarios::{BeyondAddresses, Fitting, Scenarios};
 
 use certainty::Certainty;
 use device::Slack;

@@ -91,6 +91,15 @@ fn may_skip_updates(bound: &Bound<'_>, training: &Loop) -> bool {
         && weights.any(|weight| bound.tensor(weight.tensor).dtype == Dtype::Float16)
 }
 
+/// A training that fits in every simulation.
+#[derive(Clone, Debug)]
+pub struct Fitting {
+    /// The expected run under the cap.
+    pub run: Run,
+    /// Bytes of the capacity that every simulation leaves free.
+    pub free: u64,
+}
+
 impl Scenarios {
     /// Records what a training requests.
     ///
@@ -219,25 +228,27 @@ impl Scenarios {
 
     /// The expected run where the verdict is that it fits and leaves `margin` bytes of the capacity free. The first simulation
     /// that does not fit ends the search.
-    pub fn fitting(&self, device: &Device<'_>, settings: &Settings, margin: u64) -> Option<Run> {
+    pub fn fitting(&self, device: &Device<'_>, settings: &Settings, margin: u64) -> Option<Fitting> {
         // Garbage is collected by the cap, so that a cap which nothing reaches may still change the run.
         if settings.garbage_collection_threshold > 0.0 {
             let answer = self.answer(device, settings, false).ok()?;
-            let leaves_margin = answer.fit.as_ref().and_then(|fit| fit.margin).is_some_and(|left| left >= margin);
-            return leaves_margin.then_some(answer.expected);
+            let left = answer.fit.as_ref().and_then(|fit| fit.margin).filter(|left| *left >= margin)?;
+            return Some(Fitting { run: answer.expected, free: left });
         }
-        let capacity = device.capacity()?.low.checked_sub(margin)?;
+        let capacity = device.capacity()?.low;
         let cap = settings.cap.or_else(|| device.cap(self.expected.libraries));
         let settings = Settings { cap, ..settings.clone() };
         let mut expected = None;
+        let mut free = capacity;
         for (program, driver) in self.simulations() {
             let run = follow(program, &settings, &driver, cap, expected.is_none(), false);
-            if run.failure.is_some() || device.taken(&run) > capacity {
+            free = free.min(capacity.checked_sub(device.taken(&run))?);
+            if run.failure.is_some() || free < margin {
                 return None;
             }
             expected.get_or_insert(run);
         }
-        expected
+        Some(Fitting { run: expected?, free })
     }
 
     /// Every program with every likely order of addresses, the expected one first.

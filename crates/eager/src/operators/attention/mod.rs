@@ -21,8 +21,14 @@ pub use written::{WrittenAttention, WrittenMask, find_written_attention};
 use super::facts::*;
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Nothing, Autocast::Unchanged);
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Nothing,
+    Autocast::Unchanged,
+    Samples::Unknown,
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(

@@ -19,8 +19,14 @@ use crate::autograd::{Backward, Context, Gradients, Node, ResultKind, Tensor};
 use geometry::{Backend, Geometry};
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Cudnn, Launch::LocalMemory, Time::ASSUMED, Keeps::Inputs, Autocast::Lower);
+const FAMILY: Facts = Facts::of_family(
+    Library::Cudnn,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Inputs,
+    Autocast::Lower,
+    Samples::First,
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(

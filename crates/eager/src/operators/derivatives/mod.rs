@@ -13,8 +13,14 @@ use super::facts::*;
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Inputs, Autocast::Unchanged);
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Inputs,
+    Autocast::Unchanged,
+    Samples::Unknown,
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(

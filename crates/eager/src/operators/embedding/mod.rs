@@ -17,8 +17,14 @@ use crate::kernels::cub;
 use crate::kernels::embedding as kernel;
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::LocalMemoryAndStack, Time::ASSUMED, Keeps::Nothing, Autocast::Unchanged);
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemoryAndStack,
+    Time::ASSUMED,
+    Keeps::Nothing,
+    Autocast::Unchanged,
+    Samples::Apart,
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
@@ -37,13 +43,22 @@ pub(super) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.embedding_renorm_.default"],
-        Facts { memory: Modelled(renorm), launch: Launch::LocalMemory, effect: Effect::WritesFirst, ..FAMILY },
+        Facts {
+            memory: Modelled(renorm),
+            launch: Launch::LocalMemory,
+            effect: Effect::WritesFirst,
+            samples: Samples::Unknown,
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten._embedding_bag.default", "aten._embedding_bag_forward_only.default"],
-        Facts { memory: Modelled(bag::bag), launch: Launch::LocalMemory, ..FAMILY },
+        Facts { memory: Modelled(bag::bag), launch: Launch::LocalMemory, samples: Samples::Unknown, ..FAMILY },
     ),
-    Operator::new(&["aten.embedding_bag.default", "aten.embedding_bag.padding_idx"], FAMILY),
+    Operator::new(
+        &["aten.embedding_bag.default", "aten.embedding_bag.padding_idx"],
+        Facts { samples: Samples::Unknown, ..FAMILY },
+    ),
 ];
 
 /// The most indices for which the scratch of counting by row has been recorded.

@@ -115,6 +115,7 @@ impl Facts {
         time: Time,
         keeps: Keeps,
         autocast: Autocast,
+        samples: Samples,
     ) -> Facts {
         Facts {
             memory: MemoryRule::NotModelled,
@@ -135,7 +136,7 @@ impl Facts {
             overwrite: Overwrite::NotShown,
             greatest: Greatest::Unknown,
             reads: Reads::Nothing,
-            samples: Samples::Apart,
+            samples,
             promotion: Promotion::First,
             evaluation: Evaluation::Unchanged,
         }

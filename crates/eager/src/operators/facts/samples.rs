@@ -5,7 +5,20 @@
 pub enum Samples {
     /// A sample of a result comes from that sample of the arguments alone, if the batch is still a dimension.
     Apart,
-    /// The same, and it is linear in all its arguments together: a mean or sum over the batch remains one.
+    /// The same along the first dimension of the first argument. Samples along another meet, as channels and pixels do.
+    First,
+    /// The same, but samples along the last dimensions of the first argument meet: as many as this argument lists.
+    Trailing(usize),
+    /// The same, but samples along the last two dimensions of the first argument meet: those of a matrix.
+    Matrices,
+    /// The same, but steps of time meet: they are the first dimension of the first argument, or with this argument the second.
+    Steps {
+        /// The argument that says that samples come first.
+        batch_first: usize,
+    },
+    /// Takes part of the first argument. Samples stay apart if all of them are taken.
+    Part,
+    /// As [`Samples::Apart`], and it is linear in all its arguments together: a mean or sum over the batch remains one.
     Linear,
     /// It is linear in each argument: a mean or sum over the batch remains one if the other arguments do not depend on it.
     Product,
@@ -23,7 +36,8 @@ pub enum Samples {
     Indexed,
     /// Attends along the second dimension from the end.
     Attends,
-    /// A loss: its reduction is this argument, 1 for a mean and 2 for a sum.
+    /// A loss: its reduction is this argument, 1 for a mean and 2 for a sum. Where labels may be ignored, it takes a softmax over
+    /// classes: the second dimension of the first argument, or the only one.
     Loss {
         /// The argument with the reduction.
         reduction: usize,
@@ -34,6 +48,8 @@ pub enum Samples {
     },
     /// Its results do not depend on what its arguments hold.
     Ignored,
+    /// The same, and they are whole numbers one after the other: as indices they leave samples where they are.
+    Range,
     /// Nobody has written it down.
     Unknown,
 }

@@ -16,8 +16,14 @@ pub(super) use order::{look_for_largest, sorted};
 pub(super) use selected::nonzero;
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Nothing, Autocast::Unchanged);
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Nothing,
+    Autocast::Unchanged,
+    Samples::Unknown,
+);
 
 /// What those have in common that write into their first argument.
 const IN_PLACE: Facts = Facts { effect: Effect::WritesFirst, ..FAMILY };
@@ -63,15 +69,30 @@ pub(super) const OPERATORS: &[Operator] = &[
         &["aten.index_add.default"],
         Facts { memory: Modelled(plain::index_add), samples: Samples::Picked(1), ..FAMILY },
     ),
-    Operator::new(&["aten.index_fill.int_Scalar"], Facts { memory: Modelled(plain::index_fill), ..FAMILY }),
+    Operator::new(
+        &["aten.index_fill.int_Scalar"],
+        Facts { memory: Modelled(plain::index_fill), samples: Samples::Picked(1), ..FAMILY },
+    ),
     Operator::new(
         &["aten.scatter_.src", "aten.scatter_.value"],
-        Facts { memory: Modelled(plain::scatter_in_place), ..IN_PLACE },
+        Facts { memory: Modelled(plain::scatter_in_place), samples: Samples::Picked(1), ..IN_PLACE },
     ),
-    Operator::new(&["aten.scatter_add_.default"], Facts { memory: Modelled(plain::scatter_add_in_place), ..IN_PLACE }),
-    Operator::new(&["aten.index_add_.default"], Facts { memory: Modelled(plain::index_add_in_place), ..IN_PLACE }),
-    Operator::new(&["aten.index_copy.default"], Facts { memory: Modelled(plain::index_copy), ..FAMILY }),
-    Operator::new(&["aten.index_copy_.default"], Facts { memory: Modelled(plain::index_copy_in_place), ..IN_PLACE }),
+    Operator::new(
+        &["aten.scatter_add_.default"],
+        Facts { memory: Modelled(plain::scatter_add_in_place), samples: Samples::Picked(1), ..IN_PLACE },
+    ),
+    Operator::new(
+        &["aten.index_add_.default"],
+        Facts { memory: Modelled(plain::index_add_in_place), samples: Samples::Picked(1), ..IN_PLACE },
+    ),
+    Operator::new(
+        &["aten.index_copy.default"],
+        Facts { memory: Modelled(plain::index_copy), samples: Samples::Picked(1), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.index_copy_.default"],
+        Facts { memory: Modelled(plain::index_copy_in_place), samples: Samples::Picked(1), ..IN_PLACE },
+    ),
     Operator::new(
         &["aten.take.default"],
         Facts {
@@ -83,11 +104,17 @@ pub(super) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.take_along_dim.default"],
-        Facts { memory: Modelled(plain::take_along), samples: Samples::Picked(1), ..FAMILY },
+        Facts { memory: Modelled(plain::take_along), samples: Samples::Picked(2), ..FAMILY },
     ),
     Operator::new(&["aten.put.default"], Facts { memory: Modelled(plain::put), samples: Samples::Unknown, ..FAMILY }),
-    Operator::new(&["aten.scatter_reduce.two"], Facts { memory: Modelled(reduced::scatter_reduce), ..FAMILY }),
-    Operator::new(&["aten.index_reduce.default"], Facts { memory: Modelled(reduced::index_reduce), ..FAMILY }),
+    Operator::new(
+        &["aten.scatter_reduce.two"],
+        Facts { memory: Modelled(reduced::scatter_reduce), samples: Samples::Picked(1), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.index_reduce.default"],
+        Facts { memory: Modelled(reduced::index_reduce), samples: Samples::Picked(1), ..FAMILY },
+    ),
     Operator::new(&["aten.select_scatter.default"], Facts { memory: Modelled(windows::select_scatter), ..FAMILY }),
     Operator::new(&["aten.slice_scatter.default"], Facts { memory: Modelled(windows::slice_scatter), ..FAMILY }),
     Operator::new(&["aten.diagonal_scatter.default"], Facts { memory: Modelled(windows::diagonal_scatter), ..FAMILY }),
@@ -150,7 +177,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.sort.stable"],
-        Facts { memory: Modelled(|context, call| order::sort(context, call, 2)), ..FAMILY },
+        Facts { memory: Modelled(|context, call| order::sort(context, call, 2)), samples: Samples::Along(2), ..FAMILY },
     ),
     Operator::new(
         &["aten.topk.default"],

@@ -15,8 +15,14 @@ use crate::autograd::{Context, Gradients, Node, Tensor};
 use crate::kernels::reduce::Reduction;
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Results, Autocast::Unchanged);
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Results,
+    Autocast::Unchanged,
+    Samples::Matrices,
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(&["aten.linalg_solve_triangular.default"], Facts { memory: Modelled(solve_triangular), ..FAMILY }),

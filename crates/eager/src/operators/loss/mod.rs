@@ -10,8 +10,14 @@ mod regression;
 use super::facts::*;
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::LocalMemoryAndStack, Time::ASSUMED, Keeps::Nothing, Autocast::Single);
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemoryAndStack,
+    Time::ASSUMED,
+    Keeps::Nothing,
+    Autocast::Single,
+    Samples::Unknown,
+);
 
 pub(super) use cross_entropy::summed as summed_cross_entropy;
 

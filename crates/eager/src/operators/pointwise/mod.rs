@@ -42,8 +42,14 @@ pub(super) mod in_place_entries;
 pub(super) mod unary_entries;
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Nothing, Autocast::Unchanged);
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Nothing,
+    Autocast::Unchanged,
+    Samples::Apart,
+);
 
 /// What those have in common that write into their first argument.
 const IN_PLACE: Facts = Facts { effect: Effect::WritesFirst, ..FAMILY };

@@ -12,8 +12,14 @@ use self::layer::{recurrent, recurrent_packed};
 use super::facts::*;
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Cudnn, Launch::LocalMemory, Time::ASSUMED, Keeps::Results, Autocast::Unchanged);
+const FAMILY: Facts = Facts::of_family(
+    Library::Cudnn,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Results,
+    Autocast::Unchanged,
+    Samples::Unknown,
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
@@ -22,6 +28,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             memory: Modelled(|context, call| recurrent(context, call, Kind::Lstm)),
             time: Time { work: Work::Recurrent("recurrent_LSTM"), dispatch: "lstm" },
             evaluation: Evaluation::Unsets("train"),
+            samples: Samples::Steps { batch_first: 8 },
             ..FAMILY
         },
     ),
@@ -40,6 +47,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             memory: Modelled(|context, call| recurrent(context, call, Kind::Gru)),
             time: Time { work: Work::Recurrent("recurrent_GRU"), dispatch: "gru" },
             evaluation: Evaluation::Unsets("train"),
+            samples: Samples::Steps { batch_first: 8 },
             ..FAMILY
         },
     ),
@@ -58,6 +66,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             memory: Modelled(|context, call| recurrent(context, call, Kind::Tanh)),
             time: Time { work: Work::Recurrent("recurrent_RNN"), dispatch: "lstm" },
             evaluation: Evaluation::Unsets("train"),
+            samples: Samples::Steps { batch_first: 8 },
             ..FAMILY
         },
     ),
@@ -85,6 +94,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             memory: Modelled(|context, call| recurrent(context, call, Kind::Relu)),
             time: Time { work: Work::Recurrent("recurrent_RNN"), dispatch: "lstm" },
             evaluation: Evaluation::Unsets("train"),
+            samples: Samples::Steps { batch_first: 8 },
             ..FAMILY
         },
     ),
@@ -95,6 +105,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             library: Library::Own,
             keeps: Keeps::Nothing,
             autocast: Autocast::Lower,
+            samples: Samples::First,
             ..FAMILY
         },
     ),
@@ -105,6 +116,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             library: Library::Own,
             keeps: Keeps::Nothing,
             autocast: Autocast::Lower,
+            samples: Samples::First,
             ..FAMILY
         },
     ),
@@ -115,6 +127,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             library: Library::Own,
             keeps: Keeps::Nothing,
             autocast: Autocast::Lower,
+            samples: Samples::First,
             ..FAMILY
         },
     ),

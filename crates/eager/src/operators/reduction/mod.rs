@@ -16,8 +16,14 @@ pub(super) use scan::running_sum;
 pub(super) use sum::{any_of, mean};
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::LocalMemoryAndStack, Time::ASSUMED, Keeps::Nothing, Autocast::Unchanged);
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemoryAndStack,
+    Time::ASSUMED,
+    Keeps::Nothing,
+    Autocast::Unchanged,
+    Samples::Apart,
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
@@ -233,6 +239,7 @@ pub(super) const OPERATORS: &[Operator] = &[
             memory: Modelled(scan::diff),
             launch: Launch::LocalMemory,
             time: Time::moves("cumsum", Extent::Larger),
+            samples: Samples::Part,
             ..FAMILY
         },
     ),
@@ -279,7 +286,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.renorm.default"],
-        Facts { memory: Modelled(moment::renorm), autocast: Autocast::Single, ..FAMILY },
+        Facts { memory: Modelled(moment::renorm), autocast: Autocast::Single, samples: Samples::Unknown, ..FAMILY },
     ),
     Operator::new(
         &["aten.pdist.default"],

@@ -19,8 +19,14 @@ use crate::autograd::{Context, Tensor};
 use cufft::{c2c_in_graph, c2r_in_graph, r2c_in_graph};
 
 /// What the family's operators have in common.
-const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::LocalMemory, Time::ASSUMED, Keeps::Inputs, Autocast::Unchanged);
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::ASSUMED,
+    Keeps::Inputs,
+    Autocast::Unchanged,
+    Samples::Along(2),
+);
 
 /// What those have in common that autocast casts to single precision.
 const SINGLE: Facts = Facts { autocast: Autocast::Single, ..FAMILY };
@@ -69,15 +75,30 @@ pub(super) const OPERATORS: &[Operator] = &[
         ],
         SINGLE,
     ),
-    Operator::new(&["aten._fft_c2c.default"], Facts { memory: Modelled(inner_c2c), ..FAMILY }),
-    Operator::new(&["aten._fft_r2c.default"], Facts { memory: Modelled(inner_r2c), ..FAMILY }),
-    Operator::new(&["aten._fft_c2r.default"], Facts { memory: Modelled(inner_c2r), ..FAMILY }),
+    Operator::new(
+        &["aten._fft_c2c.default"],
+        Facts { memory: Modelled(inner_c2c), samples: Samples::Along(1), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten._fft_r2c.default"],
+        Facts { memory: Modelled(inner_r2c), samples: Samples::Along(1), ..FAMILY },
+    ),
+    Operator::new(
+        &["aten._fft_c2r.default"],
+        Facts { memory: Modelled(inner_c2r), samples: Samples::Along(1), ..FAMILY },
+    ),
     Operator::new(
         &["aten.fft_fftshift.default", "aten.fft_ifftshift.default"],
-        Facts { memory: Modelled(shift), time: Time::moves("roll", Extent::Larger), keeps: Keeps::Nothing, ..FAMILY },
+        Facts {
+            memory: Modelled(shift),
+            time: Time::moves("roll", Extent::Larger),
+            keeps: Keeps::Nothing,
+            samples: Samples::Along(1),
+            ..FAMILY
+        },
     ),
-    Operator::new(&["aten.stft.default"], Facts { memory: Modelled(short_time), ..SINGLE }),
-    Operator::new(&["aten.stft.center", "aten.istft.default"], SINGLE),
+    Operator::new(&["aten.stft.default"], Facts { memory: Modelled(short_time), samples: Samples::First, ..SINGLE }),
+    Operator::new(&["aten.stft.center", "aten.istft.default"], Facts { samples: Samples::First, ..SINGLE }),
 ];
 
 /// Which numbers a transform reads and makes.

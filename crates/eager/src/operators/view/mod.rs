@@ -23,16 +23,14 @@ pub(crate) use same::made_leaf;
 pub(super) use same::{leaf_with, viewed_as_real};
 
 /// What the family's operators have in common.
-const FAMILY: Facts = Facts {
-    samples: Samples::Linear,
-    ..Facts::of_family(
-        Library::Own,
-        Launch::LocalMemory,
-        Time::moves("contiguous", Extent::Result),
-        Keeps::Nothing,
-        Autocast::Unchanged,
-    )
-};
+const FAMILY: Facts = Facts::of_family(
+    Library::Own,
+    Launch::LocalMemory,
+    Time::moves("contiguous", Extent::Result),
+    Keeps::Nothing,
+    Autocast::Unchanged,
+    Samples::Linear,
+);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
@@ -171,38 +169,59 @@ pub(super) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.slice.Tensor"],
-        Facts { memory: Modelled(part::slice), view_dispatch: "slice", reads: Reads::Slice, ..FAMILY },
+        Facts {
+            memory: Modelled(part::slice),
+            view_dispatch: "slice",
+            reads: Reads::Slice,
+            samples: Samples::Part,
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten.tensor_split.sections", "aten.tensor_split.indices"],
-        Facts { memory: Modelled(part::slices), time: Time::ASSUMED, effect: Effect::ListsViews, ..FAMILY },
+        Facts {
+            memory: Modelled(part::slices),
+            time: Time::ASSUMED,
+            effect: Effect::ListsViews,
+            samples: Samples::Part,
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten.tensor_split.tensor_indices_or_sections"],
-        Facts { time: Time::ASSUMED, effect: Effect::ListsViews, ..FAMILY },
+        Facts { time: Time::ASSUMED, effect: Effect::ListsViews, samples: Samples::Part, ..FAMILY },
     ),
     Operator::new(
         &["aten.narrow.default"],
-        Facts { memory: Modelled(part::narrow), view_dispatch: "slice", reads: Reads::Narrow, ..FAMILY },
+        Facts {
+            memory: Modelled(part::narrow),
+            view_dispatch: "slice",
+            reads: Reads::Narrow,
+            samples: Samples::Part,
+            ..FAMILY
+        },
     ),
-    Operator::new(&["aten.narrow.Tensor"], Facts { view_dispatch: "slice", reads: Reads::Narrow, ..FAMILY }),
+    Operator::new(
+        &["aten.narrow.Tensor"],
+        Facts { view_dispatch: "slice", reads: Reads::Narrow, samples: Samples::Part, ..FAMILY },
+    ),
     Operator::new(
         &["aten.select.int"],
         Facts { memory: Modelled(part::select), view_dispatch: "select", samples: Samples::Picked(1), ..FAMILY },
     ),
     Operator::new(
         &["aten.diagonal.default"],
-        Facts { memory: Modelled(part::diagonal), time: Time::ASSUMED, ..FAMILY },
+        Facts { memory: Modelled(part::diagonal), time: Time::ASSUMED, samples: Samples::Part, ..FAMILY },
     ),
     Operator::new(
         &["aten.diagonal_copy.default"],
-        Facts { memory: Modelled(part::diagonal_copy), time: Time::ASSUMED, ..FAMILY },
+        Facts { memory: Modelled(part::diagonal_copy), time: Time::ASSUMED, samples: Samples::Part, ..FAMILY },
     ),
     Operator::new(
         &["aten.diag_embed.default"],
         Facts { memory: Modelled(part::diag_embed), time: Time::ASSUMED, ..FAMILY },
     ),
-    Operator::new(&["aten.unfold.default"], Facts { memory: Modelled(part::unfold), ..FAMILY }),
+    Operator::new(&["aten.unfold.default"], Facts { memory: Modelled(part::unfold), samples: Samples::Part, ..FAMILY }),
     Operator::new(
         &["aten.detach.default"],
         Facts {

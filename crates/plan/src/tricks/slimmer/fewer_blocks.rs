@@ -117,6 +117,7 @@ fn empty_weights(model: &mut Model, types: usize, tensors: usize, blocks: &[Stri
         }
         weight.shape = vec![0];
         weight.requires_grad = false;
+        weight.quantization = None;
         let tensor = &mut model.tensors[tensors][weight.tensor.0 as usize];
         let dtype = model.types[types][tensor.r#type as usize].dtype;
         model.types[types].push(Type { dtype, shape: vec![Size::Known(0)], strides: None });

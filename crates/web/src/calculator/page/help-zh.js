@@ -4,7 +4,7 @@
 const HELP = {
   size: "其他尺寸：SYMBOL=N，或用 INPUT=AxBxC 给出某个输入的整个形状",
   mode: "训练，或在 no_grad 下评估", grad: "评估时保留 autograd 计算图",
-  "lora-targets": "哪些线性层加适配器：名称之间用逗号，或 all-linear 表示除最后一层外的全部 [默认：peft 对此模型的默认值]",
+  "lora-targets": "哪些线性层加适配器：名称之间用逗号，或 all-linear 表示除输出嵌入层外的全部 [默认：peft 对此模型的默认值]",
   "lora-dropout": "适配器的 dropout，例如 0.05", "quantize-compute": "nf4 层的计算类型 [默认：bf16]",
   "optimizer-groups": "优化器依次更新的权重组：组之间用分号，组内是以逗号分隔的权重名。名称里可以有 *，也可以是 model.parameters() 的序号或范围（0-5）。权重属于第一个提到它的组。组前加 `decay:` 会给它传入 weight_decay",
   "optimizer-state": "优化器状态的位置。cpu：权重留在 GPU 上，CPU 上的优化器更新它们的副本",
