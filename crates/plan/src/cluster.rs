@@ -94,7 +94,7 @@ impl Cluster {
         };
         let within = if shards <= self.gpus { self.link } else { self.link.min(self.network) };
         let between = if shards * replicas <= self.gpus { self.link } else { self.link.min(self.network) };
-        let gathers = traffic.all_gather as f64 / within;
+        let gathers = traffic.all_gather as f64 / within + traffic.broadcast as f64 / between;
         let reduces = traffic.reduce_scatter as f64 / within + traffic.all_reduce as f64 / between;
         let passes = computes.forward + computes.backward;
         // Gradients are reduced while others are computed: in the last micro-batch only, or in each.

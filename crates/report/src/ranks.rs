@@ -131,6 +131,8 @@ struct SentReport {
     reduce_scatter: u64,
     /// By all-reduces: of gradients over replicas, of what split layers return and of their inputs' gradients.
     all_reduce: u64,
+    /// By broadcasts: of the weights that `ZeroRedundancyOptimizer` has updated, and of the buffers of `DistributedDataParallel`.
+    broadcast: u64,
 }
 
 /// What NCCL itself takes.
@@ -154,7 +156,7 @@ impl CommunicationReport {
             Parallel::Sharded(settings) if settings.replicas > 1 => 2,
             _ => 1,
         };
-        let Traffic { all_gather, reduce_scatter, all_reduce, local: _ } = Traffic::of(bound, training);
+        let Traffic { all_gather, reduce_scatter, all_reduce, broadcast, local: _ } = Traffic::of(bound, training);
         let nccl = NcclReport {
             communicators,
             low: communicators * NCCL.0,
@@ -163,7 +165,7 @@ impl CommunicationReport {
         };
         Some(CommunicationReport {
             buffers: buffers(&run.journal),
-            sent: SentReport { all_gather, reduce_scatter, all_reduce },
+            sent: SentReport { all_gather, reduce_scatter, all_reduce, broadcast },
             nccl,
         })
     }
