@@ -197,7 +197,8 @@ impl Skeleton<'_, '_> {
             return;
         }
         let mut arguments = match code.optimizer_weights.as_str() {
-            "model.parameters()" if has_frozen => {
+            // ZeroRedundancyOptimizer divides all weights that it is given between the ranks, and is simulated with all of them.
+            "model.parameters()" if has_frozen && !self.setup.training.parallel.splits_optimizer() => {
                 vec!["[weight for weight in model.parameters() if weight.requires_grad]"]
             }
             weights => vec![weights],

@@ -213,6 +213,11 @@ impl Parallel {
         }
     }
 
+    /// Whether each rank has a part of the optimizer, by `ZeroRedundancyOptimizer`.
+    pub fn splits_optimizer(&self) -> bool {
+        matches!(self, Parallel::Replicated(settings) if settings.splits_optimizer)
+    }
+
     /// Whether weights, gradients and the optimizer's state are on the CPU.
     pub fn offloads(&self) -> bool {
         matches!(self, Parallel::Sharded(settings) if settings.offloads)

@@ -76,6 +76,7 @@ const PHRASES = [
   ["height {height}, width {width}", "高 {height}，宽 {width}"],
   ["seq {length}", "序列长度 {length}"],
   ["the whole model in {dtype}", "整个模型用 {dtype}"],
+  ["a copy of the model on each of {gpus} GPUs (DDP), and a part of the optimizer (ZeroRedundancyOptimizer)", "{gpus} 块 GPU 各有一份模型（DDP）和一部分优化器（ZeroRedundancyOptimizer）"],
   ["a copy of the model on each of {gpus} GPUs (DDP)", "{gpus} 块 GPU 各有一份模型（DDP）"],
   ["sharded over {gpus} GPUs (FSDP2)", "分片到 {gpus} 块 GPU（FSDP2）"],
   ["sharded over {gpus} GPUs (FSDP2), gathered weights kept until the backward pass", "分片到 {gpus} 块 GPU（FSDP2），收集的权重保留到反向传播"],
