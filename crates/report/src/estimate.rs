@@ -132,7 +132,7 @@ impl EstimateReport {
     /// The report on an answer.
     pub fn new(question: &Question<'_>, answer: &Answer) -> EstimateReport {
         let settings = SettingsReport::new(question.bound, question.training, &question.device, question.alloc_conf);
-        let summary = settings.summary(built_dtype(question.bound));
+        let summary = settings.summary(built_dtype(question.bound, question.training));
         EstimateReport::with_settings(question, answer, settings, summary)
     }
 }

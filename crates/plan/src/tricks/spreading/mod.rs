@@ -44,7 +44,8 @@ impl Trick for Spreading {
         }
         let cluster = bench.cluster.ok_or("there is one GPU; --gpus says how many there are")?;
         let mut setups = Vec::new();
-        for way in cluster.ways(start.training.clips_gradients) {
+        let ways = cluster.ways(start.training.clips_gradients);
+        for way in ways.into_iter().filter_map(|way| with_settings_of(given, way)) {
             if way == *given || !is_possible(start, &way) || (way.has_engine() && !can_run_engine(bench, start, &way)) {
                 continue;
             }
@@ -169,6 +170,17 @@ impl Trick for Spreading {
                 }
             }
         }
+    }
+}
+
+/// A way with the settings of `fully_shard` that the training has; `None` where it would compute or store weights in another type.
+fn with_settings_of(given: &Parallel, way: Parallel) -> Option<Parallel> {
+    match (given, way) {
+        (Parallel::Sharded(given), Parallel::Sharded(Sharded { shards, replicas, after_forward, offloads, .. })) => {
+            Some(Parallel::Sharded(Sharded { shards, replicas, after_forward, offloads, ..given.clone() }))
+        }
+        (Parallel::Sharded(Sharded { param_dtype: Some(_), .. }), _) => None,
+        (_, way) => Some(way),
     }
 }
 

@@ -122,11 +122,7 @@ impl Sharding<'_> {
 
     /// The type that a weight is stored in.
     fn stored(&self, weight: &Weight) -> Dtype {
-        let computed = self.bound.tensor(weight.tensor).dtype;
-        match self.settings.param_dtype {
-            Some(_) => self.settings.stored_dtype.unwrap_or(weight.dtype),
-            None => computed,
-        }
+        self.settings.stored(weight.dtype, self.bound.tensor(weight.tensor).dtype)
     }
 
     fn moved(&self, context: &Context, weight: usize) -> Tensor {
