@@ -78,7 +78,7 @@ impl Skeleton<'_, '_> {
 
     fn imports(&self, lines: &mut Lines) {
         lines.extend(0, &self.code.launch);
-        for section in [&self.code.environment, &self.code.standard_imports] {
+        for section in [&self.code.standard_imports, &self.code.environment] {
             if !section.is_empty() {
                 lines.extend(0, section);
                 lines.line(0, "");
