@@ -44,6 +44,7 @@ const PHRASES = [
   ["each GPU sends {bytes} in a step", "每块 GPU 每步发送 {bytes}"],
   ["times are rough: they were measured on an H200 and scaled to the {gpu} by its peak rates", "时间是粗略的：在 H200 上测得，再按峰值速度换算到 {gpu}"],
   ["size `{name}` ({producer}) stays {size} at every batch", "尺寸 `{name}`（{producer}）在任何批大小下都是 {size}"],
+  ["{gpus} GPUs are the fewest that would do, sharded by FSDP2 and otherwise as it is", "用 FSDP2 分片、其余不变，最少需要 {gpus} 块 GPU"],
   ["{gpus} GPUs are the fewest that would do, sharded by FSDP2 and otherwise as the first plan", "用 FSDP2 分片、其余同第一个方案，最少需要 {gpus} 块 GPU"],
   ["PyTorch refuses the backward pass of `{path}` ({class}) unless its input is channels_last: it computes in {computed}, and its running statistics stay in {stored}; cast them to {computed} too",
     "除非输入是 channels_last，PyTorch 会拒绝 `{path}`（{class}）的反向传播：它以 {computed} 计算，而运行统计量仍是 {stored}；请把它们也转换为 {computed}"],
