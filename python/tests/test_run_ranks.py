@@ -80,6 +80,9 @@ def test_spawn_runs_the_first_process_and_collectives_answer(tmp_path):
     [
         ("from torch.distributed.fsdp import fully_shard; fully_shard(torch.nn.Linear(4, 4))", "fully_shard"),
         ("torch.distributed.optim.ZeroRedundancyOptimizer(torch.nn.Linear(4, 4).parameters(), torch.optim.SGD)", "ZeroRedundancyOptimizer"),
+        ("torch.distributed.device_mesh.init_device_mesh('cuda', (2,))", "init_device_mesh"),
+        ("torch.distributed.init_device_mesh('cuda', (2,))", "init_device_mesh"),
+        ("torch.distributed.device_mesh.DeviceMesh('cuda', [0, 1])", "DeviceMesh"),
     ],
 )
 def test_what_is_not_followed_is_named_with_its_line(tmp_path, line, name):
@@ -88,9 +91,10 @@ def test_what_is_not_followed_is_named_with_its_line(tmp_path, line, name):
         record(written(tmp_path, text), [], H200, Limits(None, False), world=2)
 
 
-def test_without_a_number_of_gpus_the_flag_is_named(tmp_path):
+@pytest.mark.parametrize("line", ["torch.distributed.init_process_group('nccl')", "torch.distributed.device_mesh.init_device_mesh('cuda', (2,))"])
+def test_without_a_number_of_gpus_the_flag_is_named(tmp_path, line):
     with pytest.raises(VramfitError, match="needed --world"):
-        record(written(tmp_path, "import torch\ntorch.distributed.init_process_group('nccl')\n"), [], H200, Limits(None, False))
+        record(written(tmp_path, f"import torch, torch.distributed\n{line}\n"), [], H200, Limits(None, False))
 
 
 def test_buckets_are_closed_when_they_reach_their_limit():

@@ -127,6 +127,7 @@ def losses(tmp_path, code, processes, parts):
 
 
 SPREAD = {
+    "zero1": ("--parallel", "zero1", "--batch", "2", "--optimizer-impl", "for-loop", "--clip-grad"),
     "ddp": ("--parallel", "ddp", "--batch", "2"),
     "ddp, accumulated": ("--parallel", "ddp", "--batch", "1", "--accumulate", "2", "--gradient-as-bucket-view"),
     "ddp, autocast": ("--parallel", "ddp", "--batch", "2", "--amp", "bf16"),
@@ -207,10 +208,55 @@ def test_accelerate_launches_the_printed_configuration(captured, tmp_path, how):
 def test_a_plan_for_several_gpus_is_not_applied_to_a_live_model(captured):
     plan = vramfit.plan(captured, gpus=2, vram="100GiB", batch=2, seq=SEQUENCE, link="nvlink")[0]
     assert plan.settings["parallel"] == "ddp"
+    assert plan.accelerate is not None and "distributed_type: MULTI_GPU" in plan.accelerate
+    assert plan.deepspeed is None and plan.all_ranks is not None and plan.all_ranks["batch"] == 4
     with pytest.raises(vramfit.PlanError, match="several GPUs"):
         plan.apply(tiny())
     estimate = vramfit.estimate(captured, parallel="fsdp2", world=4, batch=2, seq=SEQUENCE)
-    assert estimate.raw["parallel"]["shards"] == 4
+    assert estimate.parallel is not None and estimate.parallel["shards"] == 4
+    assert estimate.communication is not None and estimate.communication["sent"]["all_gather"] > 0
+    assert sum(size for _, size in estimate.breakdown.items()) == estimate.peak_allocated
+    kept = vramfit.estimate(captured, parallel="fsdp2", world=4, batch=2, seq=SEQUENCE, reshard_after_forward=False)
+    again = kept.settings["reshard_after_forward"]
+    assert vramfit.estimate(captured, parallel="fsdp2", world=4, batch=2, seq=SEQUENCE, reshard_after_forward=again).peak_allocated == kept.peak_allocated
+    alone = vramfit.estimate(captured, batch=2, seq=SEQUENCE)
+    assert alone.parallel is None and alone.communication is None and alone.all_ranks is None
+
+
+def test_accelerate_reads_several_machines_and_replicas_of_shards(captured, tmp_path, monkeypatch):
+    launch = pytest.importorskip("accelerate.commands.launch")
+    from accelerate.parallelism_config import ParallelismConfig
+    from accelerate.utils.launch import prepare_multi_gpu_env
+
+    spread = ("--gpus", "2", "--nodes", "2", "--parallel", "hsdp:2x2", "--batch", "2", "--seq", str(SEQUENCE))
+    path = tmp_path / "accelerate.yaml"
+    path.write_text(answer(captured, *spread)["plans"][0]["accelerate"])
+    arguments = launch.launch_command_parser().parse_args(["--config_file", str(path), "train.py"])
+    arguments, _, _ = launch._validate_launch_command(arguments)
+    assert (arguments.use_fsdp, arguments.num_machines, arguments.num_processes) == (True, 2, 4)
+    found = prepare_multi_gpu_env(arguments)
+    assert arguments.rdzv_endpoint == "HOST:29500" and arguments.node_rank == 0
+    for name, value in found.items():
+        if name.startswith("PARALLELISM_CONFIG_"):
+            monkeypatch.setenv(name, value)
+    config = ParallelismConfig()
+    assert (config.dp_replicate_size, config.dp_shard_size, config.total_size) == (2, 2, 4)
+
+
+def test_a_live_module_is_captured_in_the_type_that_its_shards_compute_in(tmp_path):
+    net = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 64))
+    settings = {"world": 2, "loss": "mean", "vram": "1GiB"}
+
+    def asked(**more):
+        return vramfit.estimate(net, torch.randn(4, 64), **settings, **more)
+
+    mixed = asked(parallel="fsdp2", param_dtype="bf16", reduce_dtype="fp32")
+    assert (mixed.raw["settings"]["param_dtype"], mixed.raw["settings"]["precision"]) == ("bf16", "as-built")
+    assert mixed.breakdown.optimizer == asked(parallel="fsdp2").breakdown.optimizer > 0, "weights and optimizer stay in fp32"
+    path = tmp_path / "ds_config.json"
+    path.write_text(json.dumps({"train_micro_batch_size_per_gpu": 4, "bf16": {"enabled": True}, "zero_optimization": {"stage": 2}}))
+    assert asked(deepspeed_config=path).raw["settings"]["precision"] == "bf16"
+    assert vramfit.max_batch(net, torch.randn(4, 64), parallel="fsdp2", param_dtype="bf16", **settings) > 4
 
 
 def test_a_configuration_of_deepspeed_is_read_and_its_printed_one_is_the_same(captured, tmp_path):

@@ -153,6 +153,12 @@ fn auto_is_what_flags_say() {
 }
 
 #[test]
+fn a_stage_is_not_filled_in() {
+    let message = refused(&json!({"zero_optimization": {"stage": "auto"}}), &[]);
+    assert!(message.contains("found \"auto\", which nothing fills in, needed 1, 2 or 3"), "{message}");
+}
+
+#[test]
 fn flags_that_contradict_the_file_are_named_with_the_key() {
     let file = json!({
         "gradient_accumulation_steps": 4,

@@ -4,7 +4,7 @@
 
 mod common;
 
-use common::{capture, json, refusal};
+use common::{capture, json, refusal, vramfit};
 use serde_json::Value;
 
 fn gpt2(more: &[&str]) -> Value {
@@ -62,6 +62,128 @@ fn json_says_how_the_training_is_spread_and_what_is_sent() {
             && alone["breakdown"]["communication"].is_null()
     );
     assert_eq!((&alone["settings"]["parallel"], &alone["settings"]["world"]), (&Value::from("none"), &Value::from(1)));
+}
+
+#[test]
+fn what_is_sent_is_what_is_trained_updated_or_gathered() {
+    let sent = |how: &str, world: &str, more: &[&str], name: &str| {
+        let report = gpt2(&[&["--parallel", how, "--world", world], more].concat());
+        let bytes = report["communication"]["sent"][name].as_u64().unwrap();
+        (bytes, 4 * report["parameters"].as_u64().unwrap())
+    };
+    let early = "transformer.wte,transformer.wpe,transformer.h.0,transformer.h.1";
+    // In a ring of two each sends half of what is gathered or broadcast, and an all-reduce takes two passes.
+    let (gradients, weights) = sent("ddp", "2", &[], "all_reduce");
+    assert_eq!(gradients, weights);
+    assert_eq!(sent("ddp", "2", &["--mode", "eval"], "all_reduce").0, 0);
+    assert_eq!(sent("ddp", "2", &[], "broadcast").0, 0, "GPT-2 has no buffers");
+    let (frozen, _) = sent("ddp", "2", &["--freeze", early], "all_reduce");
+    assert!(0 < frozen && frozen < gradients);
+    for more in [&[][..], &["--freeze", early]] {
+        assert_eq!(sent("zero1", "2", more, "broadcast").0, weights / 2, "all weights are broadcast after an update");
+    }
+    assert_eq!(sent("zero1", "2", &["--mode", "eval"], "broadcast").0, 0);
+    // The root stays gathered until the backward pass, and without one for good.
+    let root = ["--shard", "none"];
+    assert_eq!(sent("fsdp2", "2", &root, "all_gather").0, weights / 2);
+    assert_eq!(sent("fsdp2", "2", &[&root[..], &["--mode", "eval"]].concat(), "all_gather").0, 0);
+    let gathered = |more: &[&str]| sent("fsdp2", "2", more, "all_gather").0;
+    let blocks = gathered(&["--mode", "eval"]);
+    assert_eq!(gathered(&[]), 2 * blocks + (weights / 2 - blocks), "blocks twice, the root once");
+    assert_eq!(sent("fsdp2", "2", &["--mode", "eval"], "reduce_scatter").0, 0);
+    // Nothing runs backward through the first two blocks; PyTorch gathers the one before a block that does.
+    assert_eq!(gathered(&[]) - gathered(&["--freeze", early]), blocks / 4);
+    let resnet = capture("resnet18");
+    let report = json(&["estimate", resnet.as_str(), "--batch", "4", "--parallel", "ddp", "--world", "2"]).1;
+    // Means and variances of 4800 channels, and 20 counters.
+    assert_eq!(report["communication"]["sent"]["broadcast"], 2 * 4800 * 4 + 20 * 8);
+    let llama = capture("llama-small");
+    let split = ["estimate", llama.as_str(), "--batch", "4", "--seq", "256", "--parallel", "tp", "--world", "2"];
+    let report = json(&[&split[..], &["--mode", "eval"]].concat()).1;
+    assert_eq!(report["communication"]["sent"]["all_reduce"], 4 * 2 * 4 * 256 * 512 * 4, "no gradients of inputs");
+}
+
+#[test]
+fn the_type_that_shards_are_stored_in_is_the_trainings() {
+    let mixed = ["--parallel", "fsdp2", "--param-dtype", "bf16", "--reduce-dtype", "fp32"];
+    let report = gpt2(&[&mixed[..], &["--world", "4"]].concat());
+    let settings = &report["settings"];
+    assert_eq!((&settings["precision"], &settings["param_dtype"]), (&"as-built".into(), &"bf16".into()));
+    let cast = gpt2(&[&mixed[..], &["--world", "4", "--dtype", "bf16"]].concat());
+    assert_eq!(cast["settings"]["precision"], "bf16");
+    let model = capture("gpt2-small");
+    let start = ["plan", model.as_str(), "--batch", "2", "--seq", "128", "--gpus", "4", "--vram", "700MiB"];
+    let plan = json(&[&start[..], &mixed[..]].concat()).1;
+    let code = plan["start"]["code"].as_str().unwrap();
+    assert!(code.contains("MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)"), "{code}");
+    assert!(!code.contains(".to(torch.bfloat16)"), "{code}");
+    let plans = plan["plans"].as_array().unwrap();
+    assert!(!plans.is_empty());
+    for plan in plans {
+        let settings = &plan["settings"];
+        assert_eq!((&settings["precision"], &settings["param_dtype"]), (&"as-built".into(), &"bf16".into()));
+    }
+    let (_, text, _) = vramfit(&[&["estimate", model.as_str(), "--world", "4"], &mixed[..]].concat());
+    let line = text.split("\n\n").next().unwrap().replace('\n', " ");
+    assert!(line.contains("fp32, adamw") && line.contains("computing in bf16"), "{text}");
+}
+
+#[test]
+fn printed_code_and_files_do_what_was_simulated() {
+    let model = capture("gpt2-small");
+    let start = |more: &[&str]| {
+        let start = ["plan", model.as_str(), "--batch", "2", "--seq", "128", "--vram", "1GiB", "--gpus", "4"];
+        json(&[&start[..], more].concat()).1
+    };
+    let code = |more: &[&str]| start(more)["start"]["code"].as_str().unwrap().to_owned();
+    let zero = code(&["--parallel", "zero1", "--optimizer", "momentum", "--freeze", "transformer.wpe"]);
+    let wrapped =
+        "ZeroRedundancyOptimizer(\n    model.parameters(),\n    optimizer_class=torch.optim.SGD,\n    momentum=0.9,\n)";
+    assert!(zero.contains(wrapped), "{zero}");
+    let twice = code(&["--alloc-conf", "expandable_segments:True"]);
+    assert_eq!(twice.matches("import os").count(), 1, "{twice}");
+    assert!(twice.find("PYTORCH_CUDA_ALLOC_CONF").unwrap() < twice.find("import torch\n").unwrap(), "{twice}");
+    let file = |more: &[&str]| start(more)["plans"][0].get("accelerate").map(|file| file.as_str().unwrap().to_owned());
+    let replicas = file(&["--nodes", "2", "--parallel", "hsdp:2x4"]).unwrap();
+    for line in ["parallelism_config_dp_replicate_size: 2", "main_process_ip: HOST", "main_process_port: 29500"] {
+        assert!(replicas.contains(line), "{replicas}");
+    }
+    let views = file(&["--parallel", "ddp", "--gradient-as-bucket-view"]).unwrap();
+    assert!(views.contains("DistributedDataParallelKwargs(gradient_as_bucket_view=True)"), "{views}");
+    let again = |ranks: &str| file(&["--parallel", "fsdp2", "--reshard-after-forward", ranks]);
+    assert!(again("4").unwrap().contains("fsdp_reshard_after_forward: true"));
+    assert_eq!(again("2"), None, "Accelerate takes true and false");
+    let sharded = |modules: &str| file(&["--parallel", "fsdp2", "--shard", modules]);
+    assert_eq!(sharded("transformer.h.0"), None, "Accelerate wraps every GPT2Block");
+    assert!(sharded("transformer.h.*").unwrap().contains("fsdp_transformer_layer_cls_to_wrap: GPT2Block"));
+}
+
+#[test]
+fn the_fewest_gpus_do_not_depend_on_how_many_are_offered() {
+    let model = capture("gpt2-small");
+    let fewest = |gpus: &str| {
+        let start = ["plan", model.as_str(), "--batch", "2", "--seq", "128", "--vram", "850MiB", "--gpus", gpus];
+        let notes = json(&start).1["notes"].as_array().unwrap().clone();
+        notes.iter().find_map(|note| note.as_str().filter(|note| note.contains("fewest")).map(str::to_owned))
+    };
+    let few = fewest("2").unwrap();
+    assert!(few.contains("sharded by FSDP2 and otherwise as it is"), "{few}");
+    assert_eq!(fewest("64"), Some(few));
+}
+
+#[test]
+fn nccl_has_a_band_of_its_own_that_a_fit_leaves_room_for() {
+    let alone = gpt2(&["--gpu", "A100 40GB"]);
+    let spread = gpt2(&["--gpu", "A100 40GB", "--parallel", "ddp", "--world", "2"]);
+    for name in ["context_low", "context", "context_high"] {
+        assert_eq!(alone[name], spread[name], "{name}");
+    }
+    assert_eq!(spread["communication"]["nccl"]["high"], 1600 << 20);
+    assert_eq!(spread["all_ranks"]["peak_reserved"].as_u64(), spread["peak_reserved"].as_u64().map(|bytes| 2 * bytes));
+    assert_eq!((&spread["all_ranks"]["world"], &spread["all_ranks"]["batch"]), (&2.into(), &8.into()));
+    let model = capture("gpt2-small");
+    let (_, text, _) = vramfit(&["estimate", model.as_str(), "--batch", "4", "--parallel", "ddp", "--world", "2"]);
+    assert!(text.contains("\nNCCL ") && text.contains("\nall 2 GPUs "), "{text}");
 }
 
 #[test]
@@ -161,6 +283,17 @@ fn mistakes_are_named() {
             &["--parallel", "ddp", "--world", "2", "--shard", "transformer.h.0"],
             "--shard: found --parallel ddp, needed fsdp2 or hsdp:RxS",
         ),
+        (&["--parallel", "ddp", "--world", "2", "--shard", "blocks"], "--shard: found --parallel ddp"),
+        (&["--parallel", "fsdp2", "--world", "2", "--shard", ""], "needed blocks, none, or names of modules"),
+        (&["--parallel", "fsdp2", "--world", "2", "--shard", "transformer.h.0,"], "needed blocks, none, or names"),
+        (&["--parallel", "fsdp2", "--world", "2", "--shard", "transformer.h"], "it is a ModuleList"),
+        (
+            &["--parallel", "fsdp2", "--world", "2", "--shard", "transformer.wte"],
+            "would part its weight `transformer.wte.weight` from `lm_head.weight`",
+        ),
+        (&["--parallel", "ddp", "--world", "2", "--no-sync", "true"], "needed at least 2 micro-batches"),
+        (&["--parallel", "hsdp:10000x10000"], "found 100000000 GPUs, needed at most 100000"),
+        (&["--parallel", "hsdp:2x20000"], "at most 10000 of each"),
         (&["--parallel", "fsdp2", "--world", "4", "--gradient-as-bucket-view"], "needed ddp or zero1"),
         (&["--parallel", "ddp", "--world", "4", "--static-graph", "--accumulate", "2"], "needed --no-sync false"),
         (
@@ -227,6 +360,8 @@ fn mistakes_about_gpus_are_named() {
         (&["--gpus", "1"][..], "needed at least two"),
         (&["--nodes", "2"], "needs --gpus"),
         (&["--gpus", "4", "--world", "3"], "found 4 GPUs"),
+        (&["--gpus", "1024", "--nodes", "1024"], "found 1048576 GPUs, needed at most 4096"),
+        (&["--gpus", "2", "--nodes", "3", "--parallel", "hsdp:2x4"], "which needs 8 GPUs, and 6 of them"),
         (&["--gpus", "4", "--link", "fast"], "needed nvlink, pcie or a number"),
         (&["--gpus", "4", "--network", "0"], "a number of GB/s above 0"),
         (&["--link", "nvlink"], "--link: needs --gpus"),

@@ -108,7 +108,11 @@ fn stage(file: &File) -> Result<ZeroStage, Failure> {
         Some(2) => Ok(ZeroStage::Two),
         Some(3) => Ok(ZeroStage::Three),
         Some(stage) => Err(file.failure(&format!("zero_optimization.stage: found {stage}, needed 1, 2 or 3"))),
-        None => Err(file.failure("zero_optimization.stage: found none, needed 1, 2 or 3")),
+        None => {
+            let found =
+                if file.is_auto("zero_optimization.stage") { "\"auto\", which nothing fills in" } else { "none" };
+            Err(file.failure(&format!("zero_optimization.stage: found {found}, needed 1, 2 or 3")))
+        }
     }
 }
 

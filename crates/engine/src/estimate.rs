@@ -65,6 +65,7 @@ impl<'a> Estimated<'a> {
         conflicts::refuse_gpu(options, model, gpu)?;
         let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
         let mut training = training(options, model)?;
+        conflicts::refuse_whole_batch(options)?;
         training.goes_on &= !is_draft;
         let scenarios = Scenarios::record(&bound, &training, device.machine())?;
         let scenarios = if is_draft { scenarios.under_likely_orders() } else { scenarios };

@@ -81,6 +81,7 @@ pub fn largest_batch(
     setup: &Setup,
     control: &Control,
 ) -> Result<MaxBatch, Failure> {
+    conflicts::refuse_whole_batch(options)?;
     max_batch(bench, setup, LIMIT, control).ok_or_else(|| {
         Failure::new(format!("{}: found no batch size, needed one", options.at.model)).with_hint(Some(
             "capture the model with a variable batch size: dimension 0 of every input is `batch` by default",

@@ -53,9 +53,22 @@ impl Cluster {
         })
     }
 
-    /// `fully_shard` over all of them, as it is by default.
-    pub fn sharded(&self) -> Parallel {
-        Parallel::Sharded(sharded(1, self.world(), AfterForward::FreedButRoot))
+    /// `fully_shard` over all of them, with the settings of `given` that are not about how many there are, if it is `fully_shard`.
+    pub fn sharded_as(&self, given: &Parallel) -> Parallel {
+        let over_all = sharded(1, self.world(), AfterForward::FreedButRoot);
+        Parallel::Sharded(match given {
+            Parallel::Sharded(given) => Sharded {
+                shards: over_all.shards,
+                replicas: 1,
+                after_forward: match given.after_forward {
+                    // It may not divide them.
+                    AfterForward::Split(_) => over_all.after_forward,
+                    other => other,
+                },
+                ..given.clone()
+            },
+            _ => over_all,
+        })
     }
 
     /// A stage of DeepSpeed's ZeRO over all of them.
@@ -74,7 +87,7 @@ impl Cluster {
         }
         if self.world() > 1 {
             ways.push(Parallel::Sharded(sharded(1, self.world(), AfterForward::Kept)));
-            ways.push(self.sharded());
+            ways.push(Parallel::Sharded(sharded(1, self.world(), AfterForward::FreedButRoot)));
             let on_cpu = sharded(1, self.world(), AfterForward::FreedButRoot);
             ways.push(Parallel::Sharded(Sharded { offloads: true, ..on_cpu }));
             let stages = [ZeroStage::Two, ZeroStage::Three];
@@ -94,7 +107,7 @@ impl Cluster {
         };
         let within = if shards <= self.gpus { self.link } else { self.link.min(self.network) };
         let between = if shards * replicas <= self.gpus { self.link } else { self.link.min(self.network) };
-        let gathers = traffic.all_gather as f64 / within;
+        let gathers = traffic.all_gather as f64 / within + traffic.broadcast as f64 / between;
         let reduces = traffic.reduce_scatter as f64 / within + traffic.all_reduce as f64 / between;
         let passes = computes.forward + computes.backward;
         // Gradients are reduced while others are computed: in the last micro-batch only, or in each.

@@ -6,6 +6,7 @@ use vramfit_eager::forward::Region;
 use vramfit_graph::bind::Bound;
 use vramfit_price::{PricedGraph, StepTime};
 use vramfit_training::optimizer::{Implementation, Recipe};
+use vramfit_training::script::Parallel;
 use vramfit_training::{Loop, StatePlace, Traffic};
 
 use crate::cluster::Cluster;
@@ -20,6 +21,8 @@ pub struct Pricing<'m> {
     graph: Arc<PricedGraph>,
     regions: Arc<[Region]>,
     known: Vec<(LoopKey, StepTime)>,
+    /// What is sent, by way of spreading and micro-batches.
+    sent: Vec<((Parallel, u32), Traffic)>,
     /// The GPUs that the training may be spread over, and what they send.
     spread: Option<(Cluster, Arc<Bound<'m>>)>,
 }
@@ -31,14 +34,20 @@ impl<'m> Pricing<'m> {
         regions: Arc<[Region]>,
         spread: Option<(Cluster, Arc<Bound<'m>>)>,
     ) -> Pricing<'m> {
-        Pricing { graph, regions, known: Vec::new(), spread }
+        Pricing { graph, regions, known: Vec::new(), sent: Vec::new(), spread }
     }
 
     /// Seconds per step.
     pub fn seconds(&mut self, training: &Loop) -> f64 {
         let computes = self.computes(training);
         let Some((cluster, bound)) = &self.spread else { return computes.seconds };
-        let traffic = Traffic::of(bound, training);
+        let key = (training.parallel.clone(), training.accumulate);
+        let known = self.sent.iter().find(|(known, _)| *known == key).map(|(_, traffic)| *traffic);
+        let traffic = known.unwrap_or_else(|| {
+            let traffic = Traffic::of(bound, training);
+            self.sent.push((key, traffic));
+            traffic
+        });
         computes.seconds + self.graph.passing(traffic.local) + cluster.waits(traffic, training, computes)
     }
 

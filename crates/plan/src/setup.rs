@@ -1,5 +1,6 @@
 //! Everything that a plan may change.
 
+use vramfit_graph::dtype::Dtype;
 use vramfit_graph::select::{Sizes, VariantFlags};
 use vramfit_training::Loop;
 
@@ -37,6 +38,11 @@ impl Setup {
             has_fused_attention: false,
             adapters: Adapters::AsGiven,
         }
+    }
+
+    /// The type that the whole model is cast to with `.to`.
+    pub(crate) fn cast_to(&self) -> Option<Dtype> {
+        self.training.parallel.cast_to(self.variant.dtype)
     }
 
     /// Whether both run the same operators on the same sizes, checkpoints included: their step times then differ by their

@@ -18,7 +18,7 @@ use vramfit_training::{Loop, Run};
 
 use crate::cudnn::CudnnReport;
 use crate::names::CountedName;
-use crate::ranks::{CommunicationReport, ParallelReport};
+use crate::ranks::{AllRanks, CommunicationReport, ParallelReport};
 use crate::settings::{SettingsReport, built_dtype};
 
 pub(crate) use fit::{FitReport, mark, room};
@@ -97,7 +97,7 @@ pub struct EstimateReport<S = SettingsReport> {
     context: u64,
     /// The lower bound of `context`; equal to it where it was measured.
     context_low: u64,
-    /// The upper bound of `context`, which `fits` leaves room for.
+    /// The upper bound of `context`, which `fits` leaves room for, as for that of `communication.nccl`.
     context_high: u64,
     /// Whether the context was measured on this GPU.
     is_context_measured: bool,
@@ -107,6 +107,9 @@ pub struct EstimateReport<S = SettingsReport> {
     /// How the training is spread over GPUs; absent where it is not.
     #[serde(skip_serializing_if = "Option::is_none")]
     parallel: Option<ParallelReport>,
+    /// All GPUs together, the first rank's peak taken for each; absent where there is only one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    all_ranks: Option<AllRanks>,
     /// What the ranks send each other; absent where there is only one.
     #[serde(skip_serializing_if = "Option::is_none")]
     communication: Option<CommunicationReport>,
@@ -132,7 +135,7 @@ impl EstimateReport {
     /// The report on an answer.
     pub fn new(question: &Question<'_>, answer: &Answer) -> EstimateReport {
         let settings = SettingsReport::new(question.bound, question.training, &question.device, question.alloc_conf);
-        let summary = settings.summary(built_dtype(question.bound));
+        let summary = settings.summary(built_dtype(question.bound, question.training));
         EstimateReport::with_settings(question, answer, settings, summary)
     }
 }
@@ -177,6 +180,7 @@ impl<S> EstimateReport<S> {
             is_context_measured: device.gpu.context.is_some(),
             cudnn: CudnnReport::of(device),
             parallel: ParallelReport::of(bound, question.training),
+            all_ranks: AllRanks::new(bound, question.training, run.peak_reserved),
             communication: CommunicationReport::of(bound, question.training, run),
             holders,
             second_peak: answer.peaks.and_then(SecondPeak::of),

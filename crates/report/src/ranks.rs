@@ -45,21 +45,25 @@ impl ParallelReport {
             Parallel::DeepSpeed(settings) if settings.stage == ZeroStage::Three => (1, settings.world),
             Parallel::DeepSpeed(settings) => (settings.world, 1),
         };
-        let names = bound.model.symbols.iter().zip(bound.sizes.as_slice());
-        let batch = names.into_iter().find(|(symbol, _)| symbol.name == "batch").map(|(_, size)| *size);
-        let times = i64::from(training.parallel.batches()) * i64::from(training.accumulate.max(1));
         Some(ParallelReport {
             how: how_spread(&training.parallel),
             world: training.parallel.world(),
             rank: 0,
             replicas,
             shards,
-            global_batch: batch.map(|batch| batch * times),
+            global_batch: global_batch(bound, training),
         })
     }
 }
 
-/// All GPUs of a plan together.
+/// The batch of all GPUs and micro-batches together; `None` where the model has no batch size.
+fn global_batch(bound: &Bound<'_>, training: &Loop) -> Option<i64> {
+    let mut sizes = bound.model.symbols.iter().zip(bound.sizes.as_slice());
+    let (_, batch) = sizes.find(|(symbol, _)| symbol.name == "batch")?;
+    Some(batch * i64::from(training.parallel.batches()) * i64::from(training.accumulate.max(1)))
+}
+
+/// All GPUs together.
 #[derive(Clone, Copy, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
 pub(crate) struct AllRanks {
@@ -74,17 +78,31 @@ pub(crate) struct AllRanks {
 }
 
 impl AllRanks {
+    /// Of a plan.
     pub fn of(bench: &Workbench<'_>, plan: &Plan) -> Option<AllRanks> {
-        let training = &plan.setup.training;
+        let bound = bench.bind(&plan.setup)?;
+        AllRanks::new(&bound, &plan.setup.training, plan.run.peak_reserved)
+    }
+
+    /// Of a training whose first rank reserves so much; `None` on one GPU.
+    pub fn new(bound: &Bound<'_>, training: &Loop, peak_reserved: u64) -> Option<AllRanks> {
+        if training.parallel == Parallel::None {
+            return None;
+        }
         let world = training.parallel.world();
-        let bound = bench.bind(&plan.setup).filter(|_| training.parallel != Parallel::None)?;
-        let times = i64::from(training.parallel.batches()) * i64::from(training.accumulate.max(1));
         Some(AllRanks {
             world,
-            batch: bench.batch_of(&plan.setup).map(|batch| batch * times),
-            peak_reserved: plan.run.peak_reserved * u64::from(world),
-            sent: Traffic::of(&bound, training).total() * u64::from(world),
+            batch: global_batch(bound, training),
+            peak_reserved: peak_reserved * u64::from(world),
+            sent: Traffic::of(bound, training).total() * u64::from(world),
         })
+    }
+
+    /// A row of the table of numbers, below those of one GPU.
+    pub fn row(self) -> String {
+        let batch = self.batch.map_or_else(String::new, |batch| format!(", batch {batch}"));
+        let name = format!("all {} GPUs", self.world);
+        format!("{name:15} {:>10}   reserved{batch}, {} sent a step\n", human(self.peak_reserved), human(self.sent))
     }
 
     /// In words, after those about one GPU.
@@ -108,7 +126,7 @@ pub(crate) struct CommunicationReport {
     /// What a rank sends in a step.
     sent: SentReport,
     /// What NCCL itself takes, beside PyTorch's allocator. No other number counts it.
-    nccl: NcclReport,
+    pub(crate) nccl: NcclReport,
 }
 
 /// The buffers on one stream.
@@ -131,12 +149,14 @@ struct SentReport {
     reduce_scatter: u64,
     /// By all-reduces: of gradients over replicas, of what split layers return and of their inputs' gradients.
     all_reduce: u64,
+    /// By broadcasts: of the weights that `ZeroRedundancyOptimizer` has updated, and of the buffers of `DistributedDataParallel`.
+    broadcast: u64,
 }
 
 /// What NCCL itself takes.
 #[derive(Clone, Debug, Serialize)]
 #[cfg_attr(test, derive(schemars::JsonSchema))]
-struct NcclReport {
+pub(crate) struct NcclReport {
     /// How many communicators there are.
     communicators: u64,
     /// The lower bound of their memory.
@@ -154,7 +174,7 @@ impl CommunicationReport {
             Parallel::Sharded(settings) if settings.replicas > 1 => 2,
             _ => 1,
         };
-        let Traffic { all_gather, reduce_scatter, all_reduce, local: _ } = Traffic::of(bound, training);
+        let Traffic { all_gather, reduce_scatter, all_reduce, broadcast, local: _ } = Traffic::of(bound, training);
         let nccl = NcclReport {
             communicators,
             low: communicators * NCCL.0,
@@ -163,9 +183,16 @@ impl CommunicationReport {
         };
         Some(CommunicationReport {
             buffers: buffers(&run.journal),
-            sent: SentReport { all_gather, reduce_scatter, all_reduce },
+            sent: SentReport { all_gather, reduce_scatter, all_reduce, broadcast },
             nccl,
         })
+    }
+}
+
+impl NcclReport {
+    /// A row of the table of numbers.
+    pub fn row(&self) -> String {
+        format!("{:15} {:>10}   to {} on each GPU, in no number here\n", "NCCL", human(self.low), human(self.high))
     }
 }
 

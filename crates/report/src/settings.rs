@@ -8,7 +8,7 @@ use serde::Serialize;
 use vramfit_eager::autograd::KeptResults;
 use vramfit_eager::forward::{Choice, LossHead};
 use vramfit_graph::bind::Bound;
-use vramfit_graph::model::Mode;
+use vramfit_graph::model::{Mode, Precision};
 use vramfit_training::answer::Device;
 #[cfg(test)]
 use vramfit_training::script::Parallel;
@@ -108,7 +108,7 @@ impl SettingsReport {
     pub fn new(bound: &Bound<'_>, training: &Loop, device: &Device<'_>, alloc_conf: &str) -> SettingsReport {
         SettingsReport {
             sizes: sizes(bound),
-            precision: bound.variant.precision.to_string(),
+            precision: precision(bound, training).to_string(),
             lora: or_none(&bound.model.fine_tuning.lora),
             quantize: or_none(&bound.model.fine_tuning.quantize),
             fused_attention: bound.model.fine_tuning.has_fused_attention,
@@ -239,13 +239,23 @@ pub(crate) fn sizes(bound: &Bound<'_>) -> IndexMap<String, i64> {
     symbols.map(|(symbol, &size)| (symbol.name.clone(), size)).collect()
 }
 
-/// The type of most of a model's weights, by bytes.
-pub(crate) fn built_dtype(bound: &Bound<'_>) -> &'static str {
+/// What the whole model is cast to, or its autocast.
+fn precision(bound: &Bound<'_>, training: &Loop) -> Precision {
+    match bound.variant.precision {
+        Precision::Cast(computed) => {
+            training.parallel.cast_to(Some(computed)).map_or(Precision::AsBuilt, Precision::Cast)
+        }
+        other => other,
+    }
+}
+
+/// The type that most of a model's weights are stored in, by bytes.
+pub(crate) fn built_dtype(bound: &Bound<'_>, training: &Loop) -> &'static str {
     let mut bytes: IndexMap<&'static str, u64> = IndexMap::new();
     // Quantised weights are integers.
-    let tensors = bound.model.parameters.iter().map(|weight| bound.tensor(weight.tensor));
-    for tensor in tensors.filter(|tensor| tensor.dtype.is_differentiable()) {
-        *bytes.entry(tensor.dtype.short_name()).or_default() += tensor.bytes;
+    let tensors = bound.model.parameters.iter().map(|weight| (weight.dtype, bound.tensor(weight.tensor)));
+    for (built, tensor) in tensors.filter(|(_, tensor)| tensor.dtype.is_differentiable()) {
+        *bytes.entry(training.parallel.stored(built, tensor.dtype).short_name()).or_default() += tensor.bytes;
     }
     bytes.into_iter().max_by_key(|(_, bytes)| *bytes).map_or("no weights", |(name, _)| name)
 }

@@ -34,6 +34,7 @@ class Breakdown:
     temporary: int = 0
     workspace: int = 0
     rounding: int = 0
+    communication: int = 0
 
     def items(self) -> List[Tuple[str, int]]:
         """Names and bytes, largest first."""
@@ -106,6 +107,12 @@ class Estimate:
     holders: Tuple[Holder, ...]
     notes: Tuple[str, ...]
     cudnn: Optional[Cudnn]
+    parallel: Optional[Mapping[str, Any]]
+    """How the training is spread over GPUs, as in the JSON: ``how``, ``world``, ``replicas``, ``shards``, ``global_batch``; None on one GPU."""
+    communication: Optional[Mapping[str, Any]]
+    """What the ranks send each other: ``buffers``, ``sent``, ``nccl``; None on one GPU."""
+    all_ranks: Optional[Mapping[str, Any]]
+    """All GPUs together: ``world``, ``batch``, ``peak_reserved``, ``sent``; None on one GPU."""
     raw: Mapping[str, Any] = field(compare=False)
     question: Question = field(compare=False)
 
@@ -128,7 +135,8 @@ class Estimate:
             holders=tuple(
                 Holder(row["bytes"], row["blocks"], row["category"], row["module"], row["op"], row["source"]) for row in raw.get("holders", ())
             ),
-            notes=tuple(raw.get("notes", ())), cudnn=Cudnn.of(raw.get("cudnn")), raw=raw, question=question,
+            notes=tuple(raw.get("notes", ())), cudnn=Cudnn.of(raw.get("cudnn")), parallel=raw.get("parallel"),
+            communication=raw.get("communication"), all_ranks=raw.get("all_ranks"), raw=raw, question=question,
         )
 
     @property

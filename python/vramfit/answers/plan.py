@@ -75,6 +75,12 @@ class Plan:
     why: Optional[str]
     code: str
     parts: Parts
+    accelerate: Optional[str]
+    """The file for ``accelerate launch --config_file`` that spreads it in the same way; None where there is none."""
+    deepspeed: Optional[str]
+    """The ``ds_config.json`` that the code reads; None without DeepSpeed."""
+    all_ranks: Optional[Mapping[str, Any]]
+    """All GPUs together: ``world``, ``batch``, ``peak_reserved``, ``sent``; None on one GPU."""
     raw: Mapping[str, Any] = field(compare=False)
     loss: Optional[Callable[..., Any]] = field(default=None, compare=False)
 
@@ -89,7 +95,8 @@ class Plan:
             ),
             peak_allocated=raw["peak_allocated"], peak_reserved=raw["peak_reserved"], device_used=raw["device_used"],
             slowdown=raw.get("slowdown", 1.0), effect=raw.get("effect", "none"), risk=raw.get("group", "none"), why=raw.get("why"), code=raw["code"],
-            parts=Parts.of(raw["parts"]), raw=raw, loss=loss,
+            parts=Parts.of(raw["parts"]),
+            accelerate=raw.get("accelerate"), deepspeed=raw.get("deepspeed"), all_ranks=raw.get("all_ranks"), raw=raw, loss=loss,
         )
 
     def apply(

@@ -117,12 +117,13 @@ def _without_module(*given: Any) -> None:
 
 
 def _variants(command: str, settings: Mapping[str, Any]) -> Optional[Collection[Tuple[str, str]]]:
-    """The precisions and modes that the question needs; a plan needs all of them."""
-    if command == "plan":
+    """The precisions and modes that the question needs; a plan needs all of them, and a file of DeepSpeed may say any."""
+    if command == "plan" or settings.get("deepspeed_config") is not None:
         return None
     mode = settings.get("mode") or "train"
     mode = "eval-grad" if mode == "eval" and settings.get("grad") else mode
-    amp, dtype = settings.get("amp"), settings.get("dtype")
+    # Sharded modules compute in param_dtype, whatever their weights are stored in.
+    amp, dtype = settings.get("amp"), settings.get("param_dtype") or settings.get("dtype")
     names: List[str] = [f"amp-{amp}"] if amp else [dtype] if dtype in ("fp32", "bf16", "fp16") else ["as-built"]
     return {(name, mode) for name in names}
 

@@ -71,7 +71,9 @@ def _speed(name: str, value: Any) -> List[str]:
 
 
 def _truth_or_count(name: str, value: Any) -> List[str]:
-    """True, False, or a number of GPUs."""
+    """True, False, or a number of GPUs. Answers have it as text."""
+    if value in ("true", "false") or isinstance(value, str) and value.isdecimal():
+        return [_flag(name), value]
     return _truth(name, value) if isinstance(value, bool) else _count(name, value)
 
 

@@ -19,8 +19,10 @@ _COLLECTIVES: Tuple[str, ...] = (
     "reduce_scatter_tensor", "_reduce_scatter_base", "all_to_all", "all_to_all_single", "send", "recv", "isend", "irecv", "barrier",
     "monitored_barrier", "broadcast_object_list",
 )
-# What spreads a model in a way that is not followed, by module.
+# What spreads a model in a way that is not followed, by module. A device mesh makes process groups of its own.
 _REFUSED: Dict[str, Tuple[str, ...]] = {
+    "torch.distributed": ("init_device_mesh",),
+    "torch.distributed.device_mesh": ("init_device_mesh",),
     "torch.distributed.fsdp": ("fully_shard", "FullyShardedDataParallel"),
     "torch.distributed.optim": ("ZeroRedundancyOptimizer",),
     "torch.distributed.tensor.parallel": ("parallelize_module",),
@@ -62,14 +64,10 @@ def install(patches: Patches, recorder: ScriptRecorder, world: Optional[int]) ->
     if not torch.distributed.is_available():
         return
 
-    def refused(*_: Any, **__: Any) -> None:
-        raise VramfitError(
-            f"{recorder.where()}: found init_process_group, needed --world, the number of GPUs, or a script for one GPU",
-            "`vramfit run --world 4 train.py` runs the first of four ranks",
-        )
-
     if world is None:
-        patches.set(torch.distributed, "init_process_group", refused)
+        for name in ("init_process_group", "init_device_mesh"):
+            patches.set(torch.distributed, name, _without_a_number(recorder, name))
+        patches.set(torch.distributed.device_mesh, "init_device_mesh", _without_a_number(recorder, "init_device_mesh"))
         return
     _group(patches, recorder, world)
     _refusals(patches, recorder)
@@ -83,6 +81,16 @@ def install(patches: Patches, recorder: ScriptRecorder, world: Optional[int]) ->
 
     patches.set(torch.multiprocessing, "spawn", spawn)
     patches.set(torch.multiprocessing, "start_processes", spawn)
+
+
+def _without_a_number(recorder: ScriptRecorder, name: str) -> Callable[..., None]:
+    def refused(*_: Any, **__: Any) -> None:
+        raise VramfitError(
+            f"{recorder.where()}: found {name}, needed --world, the number of GPUs, or a script for one GPU",
+            "`vramfit run --world 4 train.py` runs the first of four ranks",
+        )
+
+    return refused
 
 
 def _group(patches: Patches, recorder: ScriptRecorder, world: int) -> None:
@@ -139,3 +147,5 @@ def _refusals(patches: Patches, recorder: ScriptRecorder) -> None:
         for name in names:
             if hasattr(owner, name):
                 patches.set(owner, name, refuse(name))
+    # PyTorch's own code asks whether objects are of this class.
+    patches.set(torch.distributed.device_mesh.DeviceMesh, "__init__", refuse("DeviceMesh"))

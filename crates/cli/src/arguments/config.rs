@@ -3,6 +3,7 @@
 use clap::ArgMatches;
 use clap::parser::ValueSource;
 use vramfit_engine::deepspeed_config::{Around, apply};
+use vramfit_engine::plan::cluster::count_gpus;
 
 use super::{Arguments, Command};
 use crate::failure::Failure;
@@ -19,11 +20,8 @@ impl Arguments {
                 apply(&mut given.run, Around { world, ..around })
             }
             Command::Plan(given) => {
-                let gpus = given.cluster.gpus.map(|gpus| gpus * given.cluster.nodes.unwrap_or(1));
-                let world = given.run.ranks.world.or(gpus);
-                if given.run.ranks.deepspeed_config.is_some() {
-                    given.run.ranks.world = world;
-                }
+                count_gpus(given);
+                let world = given.run.ranks.world;
                 apply(&mut given.run, Around { world, ..around })
             }
             Command::MaxBatch(given) => {

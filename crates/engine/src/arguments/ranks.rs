@@ -19,12 +19,13 @@ pub struct RankFlags {
     /// (DeepSpeed's engine with ZeRO stage 1, 2 or 3). --batch is that of one GPU.
     #[arg(long, value_name = "HOW", default_value = "none", value_parser = parse_parallel, help_heading = RANKS)]
     pub parallel: ParallelWay,
-    /// How many GPUs there are.
+    /// How many GPUs there are, up to 100000.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = RANKS)]
     pub world: Option<u32>,
-    /// What fully_shard is called on, beside the root: blocks (each repeated block), none, or module names and patterns with commas between.
-    #[arg(long, value_name = "MODULES", default_value = "blocks", value_parser = parse_shard, help_heading = RANKS)]
-    pub shard: CheckpointChoice,
+    /// What fully_shard is called on, beside the root: blocks (each repeated block), none, or module names and patterns with commas between
+    /// [default: blocks].
+    #[arg(long, value_name = "MODULES", value_parser = parse_shard, help_heading = RANKS)]
+    pub shard: Option<CheckpointChoice>,
     /// fully_shard's reshard_after_forward: true, false, or a number of GPUs [default: true, but false for the root].
     #[arg(long, value_name = "WHAT", value_parser = parse_reshard, help_heading = RANKS)]
     pub reshard_after_forward: Option<Reshard>,
@@ -43,7 +44,7 @@ pub struct RankFlags {
     /// ddp's static_graph: the first step learns the graph and reduces all gradients at its end.
     #[arg(long, help_heading = RANKS)]
     pub static_graph: bool,
-    /// With --accumulate, reduce gradients only in the last micro-batch [default: true for ddp and zero1, false for the others].
+    /// With --accumulate of at least 2, reduce gradients only in the last micro-batch [default: true for ddp and zero1, false for the others].
     #[arg(long, value_name = "BOOL", action = clap::ArgAction::Set, help_heading = RANKS)]
     pub no_sync: Option<bool>,
     /// DeepSpeed's reduce_bucket_size, in elements, such as 5e8.
@@ -167,7 +168,9 @@ fn parse_parallel(text: &str) -> Result<ParallelWay, String> {
             let numbers = sizes.and_then(|(replicas, shards)| Some((replicas.parse().ok()?, shards.parse().ok()?)));
             match numbers {
                 Some((replicas @ 1..=10_000, shards @ 1..=10_000)) => Ok(ParallelWay::Hsdp { replicas, shards }),
-                Some(_) => Err(format!("found `{text}`, needed at least 1 replica and 1 shard, such as hsdp:2x4")),
+                Some(_) => Err(format!(
+                    "found `{text}`, needed at least 1 replica and 1 shard, at most 10000 of each, such as hsdp:2x4"
+                )),
                 None => Err(format!("found `{text}`, {ways}, such as hsdp:2x4")),
             }
         }
@@ -195,7 +198,7 @@ fn parse_reshard(text: &str) -> Result<Reshard, String> {
 
 /// Parses `--shard`.
 fn parse_shard(text: &str) -> Result<CheckpointChoice, String> {
-    match text.starts_with("sequential:") {
+    match text.starts_with("sequential:") || text.split(',').any(|name| name.trim().is_empty()) {
         true => Err(format!("found `{text}`, needed blocks, none, or names of modules")),
         false => parse_checkpoint(text),
     }
@@ -205,7 +208,7 @@ fn parse_shard(text: &str) -> Result<CheckpointChoice, String> {
 #[derive(Args, Debug)]
 pub struct ClusterFlags {
     /// Spread the training over so many GPUs of a machine: DDP where that fits, else FSDP2 with and without resharding, or DeepSpeed's
-    /// ZeRO.
+    /// ZeRO. With --nodes at most 4096.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024), help_heading = RANKS)]
     pub gpus: Option<u32>,
     /// How many machines there are, each with --gpus GPUs; HSDP is tried too.
@@ -214,7 +217,8 @@ pub struct ClusterFlags {
     /// How fast a GPU sends to another of its machine: nvlink (250 GB/s), pcie (20 GB/s), or a number of GB/s [default: pcie].
     #[arg(long, value_name = "SPEED", value_parser = parse_speed, help_heading = RANKS)]
     pub link: Option<Speed>,
-    /// How fast a GPU sends to another machine, in GB/s [default: 12.5].
+    /// How fast a GPU sends to another machine: a number of GB/s, or as fast as nvlink (250 GB/s) or pcie (20 GB/s) [default: 12.5, a
+    /// network of 100 Gbit/s].
     #[arg(long, value_name = "GB/s", value_parser = parse_speed, help_heading = RANKS)]
     pub network: Option<Speed>,
 }

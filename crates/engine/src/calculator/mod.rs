@@ -20,7 +20,7 @@ use crate::arguments::{MaxBatchArguments, PlanArguments, RunSettings};
 use crate::cudnn::Cudnn;
 use crate::estimate::{Estimated, conflicts};
 use crate::known_gpus::KnownGpus;
-use crate::plan::cluster::cluster;
+use crate::plan::cluster::{cluster, count_gpus};
 use crate::plan::{Searched, largest_batch, need_capacity, on_bench, refuse_unplanned, searched};
 use vramfit_report::failure::Failure;
 
@@ -146,6 +146,9 @@ impl Calculator for Engine {
 
     fn answer(&self, question: Question, fields: &Fields, is_over: IsOver) -> Result<String, Problem> {
         let mut asked = Asked::read(question, fields)?;
+        if let Asked::Plan(given) = &mut asked {
+            count_gpus(given);
+        }
         let run = asked.run();
         refuse_long_run(run)?;
         let model = self.models.find(&run.at.model)?;

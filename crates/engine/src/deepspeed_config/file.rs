@@ -34,12 +34,20 @@ impl File {
         Failure::new(format!("{}: {why}", self.path))
     }
 
-    /// The value at a path with dots between keys; `None` where it is missing, null, or `"auto"`.
-    fn at(&self, path: &str) -> Option<&Value> {
+    /// What is written at a path with dots between keys.
+    fn written(&self, path: &str) -> Option<&Value> {
         let mut keys = path.split('.');
         let first = self.root.get(keys.next()?)?;
-        let value = keys.try_fold(first, |value, key| value.get(key))?;
-        (!value.is_null() && value != "auto").then_some(value)
+        keys.try_fold(first, |value, key| value.get(key))
+    }
+
+    /// The value at such a path; `None` where it is missing, null, or `"auto"`.
+    fn at(&self, path: &str) -> Option<&Value> {
+        self.written(path).filter(|value| !value.is_null() && *value != "auto")
+    }
+
+    pub fn is_auto(&self, path: &str) -> bool {
+        self.written(path).is_some_and(|value| value == "auto")
     }
 
     pub fn has(&self, path: &str) -> bool {

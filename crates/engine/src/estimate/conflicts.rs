@@ -56,6 +56,17 @@ pub fn refuse(options: &RunSettings) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Refuses flags about the micro-batches of a step that has one. A plan may split its batch.
+pub fn refuse_whole_batch(options: &RunSettings) -> Result<(), Failure> {
+    match options.ranks.no_sync {
+        Some(value) if options.accumulate < 2 => Err(Failure::new(format!(
+            "--no-sync {value}: found --accumulate {}, needed at least 2 micro-batches",
+            options.accumulate
+        ))),
+        _ => Ok(()),
+    }
+}
+
 /// Refuses optimizers and quantised weights that do not run on a GPU.
 pub fn refuse_gpu(options: &RunSettings, model: &Model, gpu: &Gpu) -> Result<(), Failure> {
     let quantized = model.parameters.iter().filter_map(|weight| weight.quantization.as_deref());
@@ -134,6 +145,7 @@ pub fn without_effect(options: &RunSettings, bound: &Bound<'_>) -> Vec<String> {
             ("--freeze", !options.freeze.is_empty()),
             ("--ema", options.ema),
             ("--accumulate", options.accumulate != 1),
+            ("--no-sync", options.ranks.no_sync.is_some()),
             ("--zero-grad", options.zero_grad != ZeroGradPosition::BeforeForward),
             ("--set-to-none", !options.set_to_none),
             ("--outputs", options.outputs != OutputLifetime::Held),

@@ -15,6 +15,9 @@ use crate::arguments::{
 };
 use vramfit_report::failure::Failure;
 
+/// The most GPUs that `--world` takes.
+const MOST: u32 = 100_000;
+
 /// How the training is spread.
 pub fn parallel(options: &RunSettings) -> Result<Parallel, Failure> {
     let flags = &options.ranks;
@@ -57,6 +60,10 @@ pub fn parallel(options: &RunSettings) -> Result<Parallel, Failure> {
                     replicas * shards
                 )));
             }
+            if replicas * shards > MOST {
+                let gpus = replicas * shards;
+                return Err(Failure::new(format!("--parallel {way}: found {gpus} GPUs, needed at most {MOST}")));
+            }
             (replicas, shards)
         }
     };
@@ -67,7 +74,7 @@ pub fn parallel(options: &RunSettings) -> Result<Parallel, Failure> {
     Ok(Parallel::Sharded(Sharded {
         shards,
         replicas,
-        modules: flags.shard.0.clone(),
+        modules: flags.shard.as_ref().map_or(Choice::Blocks, |shard| shard.0.clone()),
         after_forward: after_forward(flags, shards)?,
         stored_dtype: dtype(options.at.dtype),
         param_dtype: dtype(flags.param_dtype),
@@ -113,7 +120,7 @@ fn refuse(options: &RunSettings) -> Result<(), Failure> {
     let flags = &options.ranks;
     let way = flags.parallel;
     let has_shard_flags = [
-        ("--shard", flags.shard.0 != Choice::Blocks),
+        ("--shard", flags.shard.is_some()),
         ("--reshard-after-forward", flags.reshard_after_forward.is_some()),
         ("--param-dtype", flags.param_dtype.is_some()),
         ("--reduce-dtype", flags.reduce_dtype.is_some()),

@@ -36,6 +36,22 @@ pub fn cluster(given: &PlanArguments) -> Result<Option<Cluster>, Failure> {
     if let Some(world) = ranks.world.filter(|world| *world != cluster.world()) {
         return Err(Failure::new(format!("--world {world}: found {} GPUs by --gpus and --nodes", cluster.world())));
     }
+    if cluster.world() > MOST {
+        return Err(Failure::new(format!(
+            "--gpus {gpus} --nodes {nodes}: found {} GPUs, needed at most {MOST}",
+            cluster.world()
+        )));
+    }
+    if let ParallelWay::Hsdp { replicas, shards } = ranks.parallel
+        && replicas * shards != cluster.world()
+    {
+        return Err(Failure::new(format!(
+            "--gpus {gpus} --nodes {nodes}: found --parallel {}, which needs {} GPUs, and {} of them",
+            ranks.parallel,
+            replicas * shards,
+            cluster.world()
+        )));
+    }
     if cluster.world() < 2 {
         return Err(Failure::new(format!("--gpus {gpus}: found one GPU, needed at least two"))
             .with_hint(Some("without --gpus, `vramfit plan` is for one")));
@@ -55,23 +71,55 @@ pub fn kept(given: &[&'static str], setup: &Setup) -> Vec<&'static str> {
     given.iter().chain(more).copied().collect()
 }
 
-/// The largest number of GPUs that is tried.
+/// The most GPUs that a plan is for, and that are tried.
 const MOST: u32 = 4096;
 
-/// How many GPUs would do, sharded, and otherwise as the recommended plan or the start is. `None` where the start fits.
+/// `--gpus` and `--nodes` say how many GPUs there are where `--world` does not.
+pub fn count_gpus(given: &mut PlanArguments) {
+    let ranks = &mut given.run.ranks;
+    let is_spread = ranks.parallel != ParallelWay::None || ranks.deepspeed_config.is_some();
+    if let Some(gpus) = given.cluster.gpus.filter(|_| is_spread) {
+        ranks.world.get_or_insert(gpus * given.cluster.nodes.unwrap_or(1));
+    }
+}
+
+/// How many GPUs would do with FSDP2: as the training starts, or with what else the recommended plan changes. The first does not depend on
+/// how many there are. `None` where the start fits.
 pub fn fewest(bench: &Workbench<'_>, outcome: &Outcome, control: &Control) -> Option<String> {
     let cluster = bench.cluster.filter(|_| outcome.fit.verdict != Verdict::Fits)?;
-    let setup = outcome.plans().next().map_or(&outcome.start, |plan| &plan.setup);
+    let start = &outcome.start;
+    if start.training.parallel.has_engine() {
+        return None;
+    }
+    let of_start = fewest_for(bench, cluster, start, control)?;
+    if let Some(gpus) = of_start {
+        return Some(format!("{gpus} GPUs are the fewest that would do, sharded by FSDP2 and otherwise as it is"));
+    }
+    let plan = outcome.plans().next().map(|plan| &plan.setup).filter(|plan| !plan.training.parallel.has_engine());
+    let of_plan = match plan {
+        Some(plan) => fewest_for(bench, cluster, plan, control)?,
+        None => None,
+    };
+    Some(match of_plan {
+        Some(gpus) => {
+            format!("{gpus} GPUs are the fewest that would do, sharded by FSDP2 and otherwise as the first plan")
+        }
+        None => format!("no number of GPUs up to {MOST} makes it fit by sharding alone"),
+    })
+}
+
+/// The fewest GPUs on which a setup fits with FSDP2; an inner `None` if more than [`MOST`] are needed, an outer one if it is not known.
+fn fewest_for(bench: &Workbench<'_>, cluster: Cluster, setup: &Setup, control: &Control) -> Option<Option<u32>> {
     let fits = |gpus: u32| {
         let mut sharded = setup.clone();
-        sharded.training.parallel = Cluster { nodes: 1, gpus, ..cluster }.sharded();
+        sharded.training.parallel = Cluster { nodes: 1, gpus, ..cluster }.sharded_as(&setup.training.parallel);
         bench.fits_uncached(&sharded, control)
     };
     let mut enough = 2;
     while !fits(enough)? {
         enough *= 2;
         if enough > MOST {
-            return Some(format!("no number of GPUs up to {MOST} makes it fit by sharding alone"));
+            return Some(None);
         }
         if control.is_stopped() {
             return None;
@@ -85,5 +133,5 @@ pub fn fewest(bench: &Workbench<'_>, outcome: &Outcome, control: &Control) -> Op
             false => too_few = between,
         }
     }
-    Some(format!("{enough} GPUs are the fewest that would do, sharded by FSDP2 and otherwise as the first plan"))
+    Some(Some(enough))
 }

@@ -58,8 +58,7 @@ impl Trick for AllocatorSettings {
     fn write(&self, _bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
         let text = setup.alloc_conf.text();
         if !text.is_empty() {
-            code.environment.line(0, "import os");
-            code.environment.line(0, "");
+            code.standard_imports.once("import os");
             code.environment.line(0, "# Before torch is imported, or in the shell.");
             code.environment.line(0, &format!("os.environ[\"PYTORCH_CUDA_ALLOC_CONF\"] = \"{text}\""));
         }

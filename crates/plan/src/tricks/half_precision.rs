@@ -2,9 +2,20 @@
 
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::select::select_variant;
+use vramfit_training::script::{Parallel, Sharded};
 
 use crate::setup::Setup;
 use crate::workbench::Workbench;
+
+/// `fully_shard` that casts for each module is not simulated together with a change of precision.
+pub(super) fn refuse_mixed(start: &Setup) -> Result<(), String> {
+    match &start.training.parallel {
+        Parallel::Sharded(Sharded { param_dtype: Some(dtype), .. }) => {
+            Err(format!("MixedPrecisionPolicy has sharded modules compute in {} already", dtype.short_name()))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// Applies `set` for bf16 and fp16, if the GPU supports the type and the model file has another variant for it.
 pub(super) fn setups(

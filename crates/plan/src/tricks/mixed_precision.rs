@@ -45,6 +45,7 @@ impl Trick for MixedPrecision {
         if start.training.parallel.has_engine() {
             return Err("DeepSpeed's torch_autocast is not simulated".to_owned());
         }
+        half_precision::refuse_mixed(start)?;
         let mut setups = half_precision::setups(bench, start, |setup, dtype| setup.variant.amp = Some(dtype))?;
         if start.training.steps_in_backward || start.training.optimizer_state == StatePlace::Cpu {
             // A GradScaler needs all gradients on the GPU before the update.

@@ -42,6 +42,7 @@ impl Trick for SmallerDtype {
         if start.variant.amp.is_some() {
             return Err("autocast is on, which needs single-precision weights".to_owned());
         }
+        half_precision::refuse_mixed(start)?;
         let given = select_variant(bench.model, start.variant).map_err(|error| error.to_string())?;
         let is_small = |dtype: Dtype| matches!(dtype, Dtype::Bfloat16 | Dtype::Float16);
         let is_in_half = match bench.model.variants[given].precision {
@@ -64,14 +65,14 @@ impl Trick for SmallerDtype {
     }
 
     fn describe(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
-        match setup.variant.dtype {
+        match setup.cast_to() {
             None => "weights as built".to_owned(),
             Some(dtype) => format!("the whole model in {}", dtype.short_name()),
         }
     }
 
     fn warning(&self, _bench: &Workbench<'_>, setup: &Setup) -> Option<String> {
-        match setup.variant.dtype {
+        match setup.cast_to() {
             Some(Dtype::Float16) => Some(
                 "pure fp16 training overflows at 65,504 and loses gradients below 6e-8: most models do not train this way"
                     .to_owned(),
@@ -85,7 +86,7 @@ impl Trick for SmallerDtype {
     }
 
     fn write(&self, bench: &Workbench<'_>, setup: &Setup, code: &mut PrintedLoop) {
-        let Some(dtype) = setup.variant.dtype else { return };
+        let Some(dtype) = setup.cast_to() else { return };
         let cast = format!(".to(torch.{})", dtype.name());
         code.model_calls += &cast;
         let Some(bound) = bench.bind(setup) else { return };
@@ -111,6 +112,6 @@ impl Trick for SmallerDtype {
     }
 
     fn fill(&self, _bench: &Workbench<'_>, setup: &Setup, parts: &mut Parts) {
-        parts.dtype = setup.variant.dtype.map(Dtype::name);
+        parts.dtype = setup.cast_to().map(Dtype::name);
     }
 }

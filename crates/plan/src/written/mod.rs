@@ -78,7 +78,7 @@ impl Skeleton<'_, '_> {
 
     fn imports(&self, lines: &mut Lines) {
         lines.extend(0, &self.code.launch);
-        for section in [&self.code.environment, &self.code.standard_imports] {
+        for section in [&self.code.standard_imports, &self.code.environment] {
             if !section.is_empty() {
                 lines.extend(0, section);
                 lines.line(0, "");
@@ -195,7 +195,8 @@ impl Skeleton<'_, '_> {
             return;
         }
         let mut arguments = match code.optimizer_weights.as_str() {
-            "model.parameters()" if has_frozen => {
+            // ZeroRedundancyOptimizer divides all weights that it is given between the ranks, and is simulated with all of them.
+            "model.parameters()" if has_frozen && !self.setup.training.parallel.splits_optimizer() => {
                 vec!["[weight for weight in model.parameters() if weight.requires_grad]"]
             }
             weights => vec![weights],

@@ -104,7 +104,8 @@ fn context_words(device: &Device<'_>, answer: &Answer) -> String {
 /// That a display takes memory too, where the whole of a desktop's GPU is asked for.
 fn display_note(device: &Device<'_>, answer: &Answer) -> Option<String> {
     let fit = answer.fit.as_ref().filter(|fit| fit.kind == CapacityKind::Gpu && device.gpu.is_consumer())?;
-    let left = fit.capacity.low.checked_sub(answer.context.high + DISPLAY)? >> 20;
+    let beside = device.most_beside(answer.expected.libraries);
+    let left = fit.capacity.low.checked_sub(beside + DISPLAY)? >> 20;
     Some(format!(
         "a display on the {} takes memory too, typically 70 to {} on Linux and more than 1 GiB on Windows; `--vram \
          {left}MiB` leaves {1} for it",

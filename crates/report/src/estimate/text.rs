@@ -6,6 +6,7 @@ use vramfit_eager::forward::SCRATCH;
 
 use super::{EstimateReport, RangeReport};
 use crate::names::{PhaseName, VerdictName};
+use crate::ranks::AllRanks;
 use crate::size::{grouped, human, number};
 
 /// Characters of a bar for everything on the device.
@@ -105,6 +106,8 @@ impl<S> EstimateReport<S> {
             human(self.context),
             self.context_words()
         );
+        text += &self.communication.as_ref().map_or_else(String::new, |communication| communication.nccl.row());
+        text += &self.all_ranks.map_or_else(String::new, AllRanks::row);
         let Some(peak) = &self.peak else {
             return text;
         };

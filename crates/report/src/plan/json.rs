@@ -244,7 +244,7 @@ impl PlanReport<'_, '_> {
     /// The settings of the start that decide most, in words.
     pub(super) fn summary(&self) -> Option<String> {
         let bound = self.bench.bind(&self.outcome.start)?;
-        let built = built_dtype(&bound);
+        let built = built_dtype(&bound, &self.outcome.start.training);
         Some(self.settings(&self.outcome.start)?.settings.summary(built))
     }
 

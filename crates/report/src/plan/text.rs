@@ -46,7 +46,8 @@ impl PlanReport<'_, '_> {
         let mut text = led(bold, self.model, &summary) + &led(style, verdict, &line);
         if let Some(found) = outcome.max_batch {
             let more = if found.is_final { "" } else { " or more" };
-            text += &format!("largest batch with these settings: {}{more}\n", found.batch);
+            let each = if outcome.start.training.parallel.batches() > 1 { " on each GPU" } else { "" };
+            text += &format!("largest batch with these settings: {}{more}{each}\n", found.batch);
         }
         text
     }

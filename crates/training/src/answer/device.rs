@@ -65,14 +65,18 @@ impl Device<'_> {
         Machine { cudnn: self.cudnn, ..self.gpu.into() }
     }
 
-    /// What the process takes beside what PyTorch reserves. NCCL's memory is in the upper bound only.
+    /// What the process takes beside what PyTorch reserves and NCCL takes.
     pub fn context_bytes(&self, libraries: Libraries) -> ContextBytes {
         let ContextBytes { low, expected, high } = self.gpu.context_bytes(libraries.blas_handles(), libraries.dnn);
         let streams = if libraries.has_streams { STREAMS } else { 0 };
         // The streams were measured on an H200: elsewhere they may take nothing, or twice as much.
         let (least, most) = if self.gpu.is_measured() { (streams, streams) } else { (0, 2 * streams) };
-        let nccl = u64::from(libraries.communicators) * NCCL.1;
-        ContextBytes { low: low + least, expected: expected + streams, high: high + most + nccl }
+        ContextBytes { low: low + least, expected: expected + streams, high: high + most }
+    }
+
+    /// The most that is beside what PyTorch reserves: the largest context, and the most that NCCL takes.
+    pub fn most_beside(&self, libraries: Libraries) -> u64 {
+        self.context_bytes(libraries).high + u64::from(libraries.communicators) * NCCL.1
     }
 
     /// What the process of a run takes at its peak, as nvidia-smi shows it, with the expected context.
@@ -117,7 +121,7 @@ impl Device<'_> {
     pub fn taken_with(&self, reserved: u64, libraries: Libraries) -> u64 {
         match self.capacity_kind() {
             CapacityKind::Reserved => reserved + self.reserved_slack(libraries).above,
-            CapacityKind::Gpu => reserved + self.reserved_slack(libraries).above + self.context_bytes(libraries).high,
+            CapacityKind::Gpu => reserved + self.reserved_slack(libraries).above + self.most_beside(libraries),
         }
     }
 

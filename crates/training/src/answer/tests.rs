@@ -193,6 +193,12 @@ fn it_fits_where_it_fits_beside_the_largest_context_and_fails_beside_the_smalles
     assert_eq!(verdict(capacity - context.high + 1), Verdict::TooClose);
     assert_eq!(device.cap(Libraries::default()), Some(capacity - context.low));
     assert_eq!(answer(5).device_used, 5 + context.expected);
+    let spread = Libraries { communicators: 2, ..Libraries::default() };
+    assert_eq!(device.context_bytes(spread), context, "NCCL's memory is no part of the context");
+    let ranks = |reserved: u64| Run { libraries: spread, ..run(reserved) };
+    let fit = |reserved: u64| Answer::new(runs(ranks(reserved), vec![], vec![]), None, &[], OPEN, &device).fit.unwrap();
+    assert_eq!(fit(capacity - context.high - 2 * NCCL.1).verdict, Verdict::Fits, "beside the most that NCCL takes");
+    assert_eq!(fit(capacity - context.high).verdict, Verdict::TooClose);
 }
 
 #[test]

@@ -150,6 +150,14 @@ pub enum Reshard {
 }
 
 impl Sharded {
+    /// The type that a weight is stored in, of the type it was built in and the one that its module computes in.
+    pub fn stored(&self, built: Dtype, computed: Dtype) -> Dtype {
+        match self.param_dtype {
+            Some(_) => self.stored_dtype.unwrap_or(built),
+            None => computed,
+        }
+    }
+
     /// What becomes of the gathered weights of the root module, or of another.
     pub fn reshard(&self, is_root: bool) -> Reshard {
         match self.after_forward {
@@ -188,6 +196,23 @@ impl Parallel {
         }
     }
 
+    /// The type that weights are stored in, of the type they were built in and the one that they are computed with.
+    pub fn stored(&self, built: Dtype, computed: Dtype) -> Dtype {
+        match self {
+            Parallel::Sharded(settings) => settings.stored(built, computed),
+            _ => computed,
+        }
+    }
+
+    /// The type that the whole model is cast to, where it computes as if cast to `computed`: `fully_shard` casts for each module what it
+    /// computes with.
+    pub fn cast_to(&self, computed: Option<Dtype>) -> Option<Dtype> {
+        match self {
+            Parallel::Sharded(Sharded { param_dtype: Some(_), stored_dtype, .. }) => *stored_dtype,
+            _ => computed,
+        }
+    }
+
     /// How many batches there are at a time: ranks that split layers work on the same one.
     pub fn batches(&self) -> u32 {
         match self {
@@ -211,6 +236,11 @@ impl Parallel {
             Parallel::Sharded(settings) => settings.shards,
             Parallel::DeepSpeed(settings) => settings.world,
         }
+    }
+
+    /// Whether each rank has a part of the optimizer, by `ZeroRedundancyOptimizer`.
+    pub fn splits_optimizer(&self) -> bool {
+        matches!(self, Parallel::Replicated(settings) if settings.splits_optimizer)
     }
 
     /// Whether weights, gradients and the optimizer's state are on the CPU.

@@ -6,7 +6,7 @@ mod shards;
 use vramfit_graph::dtype::Dtype;
 use vramfit_training::StatePlace;
 use vramfit_training::optimizer::{Implementation, Kind, Library, Recipe};
-use vramfit_training::script::{DeepSpeed, Parallel};
+use vramfit_training::script::{DeepSpeed, Parallel, Replicated, Sharded};
 
 use super::optimizer_state::obstacle as obstacle_on_cpu;
 use super::role::Role;
@@ -44,7 +44,8 @@ impl Trick for Spreading {
         }
         let cluster = bench.cluster.ok_or("there is one GPU; --gpus says how many there are")?;
         let mut setups = Vec::new();
-        for way in cluster.ways(start.training.clips_gradients) {
+        let ways = cluster.ways(start.training.clips_gradients);
+        for way in ways.into_iter().filter_map(|way| with_settings_of(given, way)) {
             if way == *given || !is_possible(start, &way) || (way.has_engine() && !can_run_engine(bench, start, &way)) {
                 continue;
             }
@@ -68,7 +69,14 @@ impl Trick for Spreading {
     fn describe(&self, _bench: &Workbench<'_>, setup: &Setup) -> String {
         match &setup.training.parallel {
             Parallel::None => "one GPU".to_owned(),
-            Parallel::Replicated(settings) => format!("a copy of the model on each of {} GPUs (DDP)", settings.world),
+            Parallel::Replicated(Replicated { world, splits_optimizer: true, .. }) => {
+                format!(
+                    "a copy of the model on each of {world} GPUs (DDP), and a part of the optimizer (ZeroRedundancyOptimizer)"
+                )
+            }
+            Parallel::Replicated(Replicated { world, .. }) => {
+                format!("a copy of the model on each of {world} GPUs (DDP)")
+            }
             Parallel::Sharded(settings) => described(settings),
             Parallel::DeepSpeed(settings) => {
                 let DeepSpeed { stage, world, bucket, .. } = settings;
@@ -144,6 +152,9 @@ impl Trick for Spreading {
                     arguments.push("static_graph=True");
                 }
                 code.wrapping.call(0, "model = DistributedDataParallel", &arguments, "");
+                if settings.splits_optimizer {
+                    split_optimizer(code);
+                }
                 if is_split && settings.skips_sync {
                     let count = setup.training.accumulate;
                     code.each_micro_batch =
@@ -162,6 +173,17 @@ impl Trick for Spreading {
     }
 }
 
+/// A way with the settings of `fully_shard` that the training has; `None` where it would compute or store weights in another type.
+fn with_settings_of(given: &Parallel, way: Parallel) -> Option<Parallel> {
+    match (given, way) {
+        (Parallel::Sharded(given), Parallel::Sharded(Sharded { shards, replicas, after_forward, offloads, .. })) => {
+            Some(Parallel::Sharded(Sharded { shards, replicas, after_forward, offloads, ..given.clone() }))
+        }
+        (Parallel::Sharded(Sharded { param_dtype: Some(_), .. }), _) => None,
+        (_, way) => Some(way),
+    }
+}
+
 /// Whether a setup can be spread in a way. With weights on the CPU a GradScaler was not measured, and updates of the CPU are only priced for
 /// optimizers of torch.optim that are not fused.
 fn is_possible(setup: &Setup, way: &Parallel) -> bool {
@@ -175,6 +197,14 @@ fn with_state_on_cpu(setup: &Setup) -> Setup {
     let mut setup = setup.clone();
     setup.training.optimizer_state = StatePlace::Cpu;
     setup
+}
+
+/// Wraps the optimizer that the loop has in `ZeroRedundancyOptimizer`, which takes its arguments.
+fn split_optimizer(code: &mut PrintedLoop) {
+    let Some(class) = &mut code.optimizer_class else { return };
+    let class = std::mem::replace(class, "ZeroRedundancyOptimizer".to_owned());
+    code.imports.once("from torch.distributed.optim import ZeroRedundancyOptimizer");
+    code.optimizer_arguments.insert(0, format!("optimizer_class={class}"));
 }
 
 /// The command that starts it.

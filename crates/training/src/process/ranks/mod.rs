@@ -9,6 +9,7 @@ mod copies;
 mod deepspeed;
 mod group;
 mod replica;
+mod requires_grad;
 mod sharding;
 mod shards;
 mod sink;

@@ -11,7 +11,7 @@ use vramfit_eager::memory::{Category, Storage};
 use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
-use vramfit_graph::model::{TensorId, Weight};
+use vramfit_graph::model::{Model, Module, TensorId, Weight};
 
 use super::group::{Group, Phase, ShardedWeight, State};
 use super::shards::{Shards, ShardsState};
@@ -22,16 +22,38 @@ use crate::script::Sharded;
 /// The modules that `fully_shard` is called on, in this order: the root is last.
 ///
 /// # Errors
-/// The model has no such module.
+/// The model has no such module, or `fully_shard` does not do on it what it says.
 pub fn sharded_modules(bound: &Bound<'_>, settings: &Sharded) -> Result<Vec<usize>, UnknownModule> {
     let mut chosen = chosen_modules(bound, &settings.modules, "--shard")?;
     chosen.retain(|&module| module != 0);
+    for &module in &chosen {
+        if let (Some(path), Some(reason)) = (&bound.model.modules[module].path, obstacle(bound.model, module)) {
+            return Err(UnknownModule { flag: "--shard", wanted: path.clone(), reason, present: Vec::new() });
+        }
+    }
     // Inner modules come before those that contain them.
     let depth =
         |module: &usize| bound.model.modules[*module].path.as_deref().map_or(0, |path| path.matches('.').count());
     chosen.sort_by_key(|module| std::cmp::Reverse(depth(module)));
     chosen.push(0);
     Ok(chosen)
+}
+
+/// Why `fully_shard` cannot be called on a module.
+fn obstacle(model: &Model, module: usize) -> Option<String> {
+    let Module { path, class } = &model.modules[module];
+    // `_validate_module`.
+    if matches!(class.as_str(), "ModuleList" | "ModuleDict") {
+        return Some(format!("it is a {class}, which has no forward pass: fully_shard needs its members"));
+    }
+    // `_get_managed_states` looks for shared weights among the modules that it is called on only.
+    let within = format!("{}.", path.as_deref()?);
+    let is_within = |name: &&String| name.starts_with(&within);
+    model.parameters.iter().find_map(|weight| {
+        let inside = weight.names.iter().find(is_within)?;
+        let outside = weight.names.iter().find(|name| !is_within(name))?;
+        Some(format!("fully_shard would part its weight `{inside}` from `{outside}`, which is the same and not in it"))
+    })
 }
 
 /// Shards a model; returns the shards of its weights as an optimizer takes them. Those in `frozen` are not among them.
@@ -100,11 +122,7 @@ impl Sharding<'_> {
 
     /// The type that a weight is stored in.
     fn stored(&self, weight: &Weight) -> Dtype {
-        let computed = self.bound.tensor(weight.tensor).dtype;
-        match self.settings.param_dtype {
-            Some(_) => self.settings.stored_dtype.unwrap_or(weight.dtype),
-            None => computed,
-        }
+        self.settings.stored(weight.dtype, self.bound.tensor(weight.tensor).dtype)
     }
 
     fn moved(&self, context: &Context, weight: usize) -> Tensor {

@@ -168,10 +168,8 @@ function usePlan(plan) {
   const { sizes, precision, settings } = { ...plan.settings, settings: plan.settings };
   for (const [name, value] of Object.entries(sizes)) setSize(name, value);
   const [, autocast, dtype] = precision.match(/^(amp-)?(bf16|fp16|fp32|fp64)$/) ?? [];
-  if (settings.param_dtype === "none") {
-    set("amp", autocast ? dtype : undefined);
-    set("dtype", autocast ? undefined : dtype);
-  }
+  set("amp", autocast ? dtype : undefined);
+  set("dtype", autocast ? undefined : dtype);
   for (const option of lists.options) {
     const key = option.name.replaceAll("-", "_");
     if (!(key in settings) || ["gpu", "vram", "size", "lora", "quantize", "loss", "grad", "steps", "mode", ...DEEPSPEED, ...RANKS].includes(option.name)) continue;
@@ -180,8 +178,14 @@ function usePlan(plan) {
     set(option.name, isDefault ? undefined : value);
   }
   const isSpread = settings.parallel !== "none";
+  const isSharded = settings.parallel === "fsdp2" || settings.parallel.startsWith("hsdp:");
   for (const name of RANKS) {
     const value = settings[name.replaceAll("-", "_")];
+    if (name === "shard" || name === "no-sync") {
+      const hasEffect = name === "shard" ? isSharded && value !== "blocks" : settings.accumulate > 1 && !settings.parallel.startsWith("deepspeed:");
+      set(name, hasEffect ? String(value) : undefined);
+      continue;
+    }
     const isDefault = value === "none" || value === false || value === 0 || String(value) === lists.options.find((option) => option.name === name)?.default || value === "default";
     set(name, isSpread && !isDefault ? value : undefined);
   }
