@@ -16,6 +16,7 @@ async function on(hash, options, act) {
   try {
     await act(tab);
     assert.deepEqual(tab.errors, [], "errors in the console");
+    assert.equal(await text(tab, "problem"), "", "the page says that it failed");
     assert.deepEqual(tab.requests.filter((url) => !url.startsWith(base) && !url.startsWith("data:")), [], "requests to elsewhere");
   } finally {
     await tab.close();
@@ -144,10 +145,11 @@ test("Chinese is complete, and in the address", () => on("#lang=zh", {}, async (
 }));
 
 // What the engine says is English; the page has it in Chinese.
-for (const hash of ["", "#model=resnet50&gpu=GTX+1080+Ti&amp=bf16", "#model=bert-base&gpu=RTX+4060+Laptop&torch=2.8&mode=eval&ema=true", "#model=gpt2&gpu=A100+SXM4+40GB&parallel=fsdp2&world=4", "#model=gpt2&gpu=H200&optimizer=paged-adamw8bit", "#model=clip-vit-b-32&gpu=RTX+4090&optimizer-state=cpu"]) {
+for (const hash of ["", "#model=gpt2&gpu=RTX+3060", "#model=resnet50&gpu=GTX+1080+Ti&amp=bf16", "#model=bert-base&gpu=RTX+4060+Laptop&torch=2.8&mode=eval&ema=true", "#model=gpt2&gpu=A100+SXM4+40GB&parallel=fsdp2&world=4", "#model=gpt2&gpu=H200&optimizer=paged-adamw8bit", "#model=clip-vit-b-32&gpu=RTX+4090&optimizer-state=cpu"]) {
   test(`notes and help are Chinese: ${hash || "at first"}`, () => on(`${hash || "#"}&lang=zh`, {}, async (tab) => {
     await tab.evaluate("document.getElementById('more').open = true");
     assert.equal(await text(tab, "refused"), "");
+    assert.notEqual(await text(tab, "notes"), "", "notes were there to translate");
     assert.deepEqual(await tab.evaluate("[...document.querySelectorAll('#notes [lang=en], #options [lang=en]')].map((it) => it.textContent)"), []);
   }));
 }

@@ -104,7 +104,7 @@ function drawAnswer(answer) {
   drawTimeline(answer, wide);
   drawHolders(answer);
   write(element("command"), answer.command);
-  redraw(element("notes"), ...(answer.notes ?? []).map(said).map(({ text, lang }) => make("li", { lang }, text)));
+  redraw(element("notes"), ...(answer.notes ?? []).map((note) => said(note)).map(({ text, lang }) => make("li", { lang }, text)));
   drawLink();
   speak(answer);
 }
