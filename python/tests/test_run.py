@@ -293,10 +293,14 @@ def test_a_script_that_fails_is_shown_with_its_own_error(tmp_path, text, message
     (["run", "nowhere.py"], "there is no such script"),
     (["run"], "found no script"),
     (["run", "--gpu", "GTX 9999", "x.py"], "GTX 9999"),
+    (["run", "nb.ipynb"], "found a notebook, needed a Python script"),
+    (["run", "parses.py", "--gpu", "3060"], "hint: --gpu was given to the script; options of vramfit come before it: vramfit run --gpu … parses.py"),
 ])
 def test_bad_usage_ends_with_2(tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.py").write_text("")
+    (tmp_path / "nb.ipynb").write_text("{}")
+    (tmp_path / "parses.py").write_text("import argparse; argparse.ArgumentParser().parse_args()")
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
 

@@ -93,6 +93,23 @@ fn no_capture_runs_out_of_a_table_at_the_sizes_it_was_made_at() {
 
 #[cfg(unix)]
 #[test]
+#[cfg(unix)]
+fn a_python_without_the_package_is_bad_usage_and_no_verdict() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let python = folder.path().join("python3");
+    fs::write(&python, "#!/bin/sh\nexit 1\n").unwrap();
+    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::cargo_bin("vramfit").unwrap();
+    let command = command.env_remove("VIRTUAL_ENV").env_remove("CONDA_PREFIX").env("PATH", folder.path());
+    let output = command.args(["run", "train.py"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("found no package vramfit in this Python") && said.contains("pip install"), "{said}");
+}
+
+#[test]
 fn a_device_that_never_ends_is_refused_at_once() {
     let begun = Instant::now();
     assert_refused(&["estimate", "/dev/zero"], &["byte 0", "a capture, a .pt2"]);
