@@ -310,6 +310,33 @@ def test_a_script_that_never_reaches_the_gpu_is_told_so(tmp_path, capsys):
     assert "never put a tensor on the GPU" in capsys.readouterr().err
 
 
+def test_a_smaller_workspace_of_cudnn_is_no_failure_of_the_run(tmp_path):
+    recording = str(tmp_path / "train.vramfit")
+    free = answered(tmp_path, """
+        import torch
+        from torch import nn
+        def block(before, after):
+            return nn.Sequential(nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU(), nn.MaxPool2d(2))
+        model = nn.Sequential(block(3, 32), block(32, 64), block(64, 128), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10)).cuda()
+        optimizer = torch.optim.AdamW(model.parameters())
+        for _ in range(2):
+            x, y = torch.randn(16, 3, 64, 64).cuda(), torch.randint(0, 10, (16,)).cuda()
+            loss = nn.functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    """, "--out", recording, "--cudnn", "off")
+    reserved = []
+    for less in (2, 4, 8, 16):
+        cap = free["peak_reserved"] - (less << 20)
+        _, text = vramfit.binary.run(["run", "--recording", recording, "--cudnn", "off", "--vram", str(cap), "--json"])
+        answer = json.loads(text)
+        if answer["fit"]["verdict"] == "fits":
+            reserved.append(answer["peak_reserved"])
+            assert "oom" not in [finding["kind"] for finding in answer["findings"]], less
+    assert reserved and max(reserved) < free["peak_reserved"]
+
+
 def test_a_recording_answers_again_for_another_gpu(tmp_path):
     recording, snapshot = str(tmp_path / "train.vramfit"), str(tmp_path / "train.pickle")
     first = answered(tmp_path, LOOP.format(optimizer="AdamW"), "--out", recording, "--snapshot", snapshot)
