@@ -105,6 +105,9 @@ impl<S> EstimateReport<S> {
             human(self.context),
             self.context_words()
         );
+        if let Some(later) = self.later() {
+            text += &format!("{:29}{} in later steps\n", "", human(later));
+        }
         let Some(peak) = &self.peak else {
             return text;
         };
