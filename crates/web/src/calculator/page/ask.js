@@ -11,6 +11,7 @@ class Refused extends Error {
     super(answer.error ?? String(status));
     this.status = status;
     this.hint = answer.hint;
+    this.title = answer.title;
   }
 }
 
@@ -22,7 +23,7 @@ async function askServer(path, options) {
     sessionStorage.removeItem("vramfit-token");
     element("login").hidden = false;
     element("token").focus();
-    throw new Refused(401, { error: words("token") });
+    throw new Refused(401, { title: words(token ? "wrong-token" : "token"), error: "" });
   }
   return { status: answer.status, text: await answer.text() };
 }

@@ -11,6 +11,8 @@ const PHRASES = [
   ["--loss: no effect, the captured step returns a loss", "--loss：没有作用，捕获的一步已经返回损失"],
   ["--loss none: there is no backward pass without a loss", "--loss none：没有损失就没有反向传播"],
   ["the captured step returns no loss: cross-entropy of the first output is added", "捕获的一步不返回损失：已加上第一个输出的交叉熵"],
+  ["{name}: taken as the built-in model {model}, which is built in fp32; from_pretrained may load another type (--dtype)",
+    "{name}：按内置模型 {model} 计算，它以 fp32 构建；from_pretrained 可能加载别的类型（--dtype）"],
   ["--gpu {name}: taken as the {gpu}; there are also {others}", "--gpu {name}：按 {gpu} 计算；此外还有 {others}"],
   ["a display on the {gpu} takes memory too, typically 70 to {most} on Linux and more than 1 GiB on Windows; `--vram {left}` leaves {room} for it",
     "连接在 {gpu} 上的显示器也占显存，Linux 上通常为 70 到 {most}，Windows 上超过 1 GiB；`--vram {left}` 会为它留出 {room}"],
