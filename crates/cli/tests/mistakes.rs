@@ -165,7 +165,10 @@ fn what_is_no_model_is_told_with_what_to_do_instead() {
     assert_refused(&["estimate", path], &["found a folder", "config.json"]);
     assert_refused(&["estimate", ""], &["an empty name", "`vramfit models`"]);
     assert_refused(&["estimate", "nn.Linear(3, 4)"], &["found Python", "python -m vramfit capture", "Linear(3, 4)"]);
-    assert_refused(&["estimate", "train.py"], &["found no such file", "a Python script would be no model", "python -m vramfit capture"]);
+    assert_refused(
+        &["estimate", "train.py"],
+        &["found no such file", "a Python script would be no model", "python -m vramfit capture"],
+    );
     for name in ["model.pt", "pytorch_model.bin", "last.ckpt", "model.safetensors"] {
         let path = folder.path().join(name);
         fs::write(&path, "weights").unwrap();

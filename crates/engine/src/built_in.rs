@@ -120,7 +120,9 @@ pub fn other_kind(name: &str, is_there: bool) -> Option<Failure> {
         _ => return None,
     };
     let message = match is_there {
-        true => format!("{name}: found {kind}, needed a file that vramfit reads or a name that `vramfit models` lists{why}"),
+        true => {
+            format!("{name}: found {kind}, needed a file that vramfit reads or a name that `vramfit models` lists{why}")
+        }
         false => format!("{name}: found no such file, and {kind} would be no model{why}"),
     };
     Some(Failure::new(message).with_hint(Some(hint)))

@@ -175,13 +175,18 @@ mod tests {
         }
         assert!(models.find("GPT2").unwrap().notes.is_empty());
         let notes = &models.find("openai-community/gpt2").unwrap().notes;
-        assert!(notes.iter().any(|note| note.starts_with("openai-community/gpt2: taken as the built-in model gpt2")), "{notes:?}");
+        assert!(
+            notes.iter().any(|note| note.starts_with("openai-community/gpt2: taken as the built-in model gpt2")),
+            "{notes:?}"
+        );
     }
 
     #[test]
     fn scripts_and_weights_are_called_what_they_are() {
         let models = Models::new().unwrap();
-        for (file, kind) in [("train.py", "found a Python script"), ("x.pth", "found weights"), ("a.ipynb", "found a notebook")] {
+        for (file, kind) in
+            [("train.py", "found a Python script"), ("x.pth", "found weights"), ("a.ipynb", "found a notebook")]
+        {
             let problem = models.keep(file, b"print(1)").unwrap_err();
             assert!(problem.error.contains(kind) && problem.hint.is_some(), "{}", problem.error);
         }

@@ -19,8 +19,11 @@ pub fn run() -> Result<ExitStatus, Failure> {
     })?;
     if !has_package(&python) {
         let hint = "activate the environment in which the script runs; if vramfit is not installed there, `pip install .` in its sources";
-        return Err(Failure::new(format!("{}: found no package vramfit in this Python, needed it to run the script", python.display()))
-            .with_hint(Some(hint)));
+        return Err(Failure::new(format!(
+            "{}: found no package vramfit in this Python, needed it to run the script",
+            python.display()
+        ))
+        .with_hint(Some(hint)));
     }
     let mut command = Command::new(&python);
     command.args(["-m", "vramfit"]).args(env::args_os().skip(1));

@@ -93,7 +93,7 @@ const PHRASES = [
   ["only the adapters learn: for fine-tuning a trained model, not for training from scratch", "只有适配器在学习：适合微调训练好的模型，不适合从头训练"],
   ["outputs.logits are then the last hidden states, not logits", "此时 outputs.logits 是最后的隐藏状态，而不是 logits"],
   ["pure fp16 training overflows at 65,504 and loses gradients below 6e-8: most models do not train this way", "纯 fp16 训练在 65,504 处溢出，小于 6e-8 的梯度会丢失：多数模型无法这样训练"],
-  ["with 8 bits of precision small updates are lost: an update below 1/256 of a weight changes nothing", "只有 8 位精度，小的更新会丢失：小于权重 1/256 的更新不起作用"],
+  ["with 8 significant bits small updates are lost: an update below 1/256 of a weight changes nothing", "只有 8 个有效二进制位，小的更新会丢失：小于权重 1/256 的更新不起作用"],
   ["the time is a lower bound: every operator of these modules is dispatched through Python, which was not measured", "时间是下限：这些模块的每个算子都经由 Python 分派，这部分没有测量"],
   ["the time does not count giving the images channels last on the CPU: let the workers of the loader do it", "时间不包括在 CPU 上把图像转换为 channels last：让数据加载器的工作进程来做"],
   ["everything that autograd saves, weights included, is copied to host memory: its time is rough, and the host needs as much memory as the GPU saves", "autograd 保存的一切（包括权重）都复制到主机内存：时间是粗略的，主机需要与 GPU 节省的同样多的内存"],
