@@ -114,6 +114,15 @@ for (const value of ["0", "-3", ""]) test(`a batch of "${value}" is no size`, ()
   assert.equal(await text(tab, "wrong-batch"), "");
 }));
 
+test("a token that is not the server's is called that", () => on("", {}, async (tab) => {
+  await tab.evaluate("fetch = async () => new Response('', { status: 401 }); changed(); 0");
+  await tab.until("!element('login').hidden && element('verdict-title').textContent === 'This server wants a token'");
+  await tab.evaluate("sessionStorage.setItem('vramfit-token', 'x'); changed(); 0");
+  await tab.until("element('verdict-title').textContent === 'Not the token of this server'");
+  assert.equal(await tab.evaluate("element('login').getAttribute('aria-labelledby')"), "token-label", "a form with a name is a landmark");
+  await tab.evaluate("sessionStorage.clear()");
+}));
+
 test("a file that is too large is refused before it is sent", () => on("", {}, async (tab) => {
   await tab.evaluate("takeFile({ name: 'net.pt2', size: 17 * 2 ** 20 })");
   assert.match(await text(tab, "file-refused"), /^net\.pt2 has 17\.0 MiB; at most 16\.0 MiB/);
