@@ -58,6 +58,31 @@ def broken():
 def number():
     return 3
 
+def trains():
+    model = nn.Linear(4, 2)
+    optimizer = torch.optim.SGD(model.parameters())
+    model(torch.randn(3, 4)).sum().backward()
+    optimizer.step()
+    open("trained", "w").close()
+
+def steps():
+    model = nn.Linear(4, 2)
+    model.weight.grad = torch.zeros_like(model.weight)
+    torch.optim.AdamW(model.parameters()).step()
+    open("trained", "w").close()
+
+def parses():
+    import argparse
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--width", type=int, default=4)
+    return nn.Linear(parser.parse_args().width, 2)
+
+def wants():
+    import argparse
+    parser = argparse.ArgumentParser()
+    parser.add_argument("width")
+    return nn.Linear(int(parser.parse_args().width), 2)
+
 class Decides(nn.Module):
     def __init__(self):
         super().__init__()
@@ -88,6 +113,7 @@ def capture(*arguments):
     (("my_models.py:Tiny", "--input", "ids=4x7:int64:50", "--target", "4"), ["batch", "seq"]),
     (("my_models.py:instance", "--input", "input=3x4", "--loss", "mean"), ["batch"]),
     (("my_models.py:with_all",), ["batch"]),
+    (("my_models.py:parses", "--input", "input=3x4", "--loss", "mean"), ["batch"]),
     (("my_models.py:looks", "--input", "input=3x4", "--loss", "my_models.py:loss"), ["batch"]),
     (("my_models.py:instance", "--input", "input=3x5x4", "--size", "input=batch,length,4", "--loss", "mean"), ["batch", "length"]),
     (("torchvision.models:squeezenet1_1", "--input", "x=2x3x64x64", "--target", "2:int64:1000"), ["batch"]),
@@ -117,6 +143,8 @@ def test_weights_take_no_memory_and_stay_tied(here):
     (("my_models.py:needs",), "needs size"),
     (("my_models.py:broken",), "my_models.py:38 in broken: KeyError"),
     (("my_models.py:number",), "returned int"),
+    (("my_models.py:trains",), "called backward, needed code that only builds a model\n\nhint: name a function that returns the model; `python -m vramfit run my_models.py`"),
+    (("my_models.py:steps",), "called AdamW.step, needed"),
     (("my_models.py:build", "--input", "idz=4x7:int64"), "takes no 'idz'"),
     (("my_models.py:build", "--input", "ids=4y7"), "found shape '4y7'"),
     (("my_models.py:build", "--input", "ids=0x7"), "sizes from 1 on"),
@@ -137,10 +165,17 @@ def test_what_is_wrong_is_said(here, capsys, arguments, said):
     assert sorted(path.name for path in here.iterdir() if path.name != "__pycache__") == ["my_models.py"]
 
 
+def test_a_builder_that_reads_arguments_sees_none_of_the_commands_own(here, capsys):
+    assert capture("my_models.py:wants") == 2
+    error = capsys.readouterr().err
+    assert "my_models.py: error: the following arguments are required: width" in error
+    assert "error: my_models.py:wants: ended the program (2), needed a function that returns a model" in error
+
+
 def test_what_is_assumed_of_weights_is_noted_with_its_line(here, capsys):
     command = ("my_models.py:Decides", "--input", "x=4x7:float32", "--loss", "mean", "--precision", "fp32", "--mode", "train")
     assert capture(*command, "--out", "one.vramfit", "--share", "0.25") == 0
-    assert "my_models.py:49 in forward: the size of the result of aten.index.Tensor" in capsys.readouterr().err
+    assert "my_models.py:74 in forward: the size of the result of aten.index.Tensor" in capsys.readouterr().err
 
 
 def test_only_the_asked_precision_and_mode_are_recorded(here):

@@ -136,7 +136,9 @@ def test_a_script_that_does_not_fit_is_led_to_plan(tmp_path):
     (tmp_path / "train.py").write_text(textwrap.dedent(SCRIPT))
     command = [sys.executable, "-m", "vramfit", "run", "--vram", "64MiB"]
     words = " ".join(vramfit(tmp_path, *command, "train.py").stdout.split())
-    assert "try `vramfit run --out FILE train.py && vramfit plan FILE --vram 67108864`" in words
+    assert "try `vramfit run --out train.vramfit train.py && vramfit plan train.vramfit --vram 67108864`" in words
+    words = " ".join(vramfit(tmp_path, *command, "--steps", "3", "train.py", "--bs", "5 12").stdout.split())
+    assert "try `vramfit run --out train.vramfit --steps 3 train.py --bs '5 12' && vramfit plan train.vramfit --vram 67108864`" in words
     words = " ".join(vramfit(tmp_path, *command, "--out", "train.vramfit", "train.py").stdout.split())
     assert "try `vramfit plan train.vramfit --vram 67108864`" in words
     assert vramfit(tmp_path, find_binary(), "plan", "train.vramfit", "--vram", "67108864").returncode == 1

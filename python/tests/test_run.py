@@ -293,10 +293,14 @@ def test_a_script_that_fails_is_shown_with_its_own_error(tmp_path, text, message
     (["run", "nowhere.py"], "there is no such script"),
     (["run"], "found no script"),
     (["run", "--gpu", "GTX 9999", "x.py"], "GTX 9999"),
+    (["run", "nb.ipynb"], "found a notebook, needed a Python script"),
+    (["run", "parses.py", "--gpu", "3060"], "hint: --gpu was given to the script; options of vramfit come before it: vramfit run --gpu … parses.py"),
 ])
 def test_bad_usage_ends_with_2(tmp_path, monkeypatch, capsys, arguments, message):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "x.py").write_text("")
+    (tmp_path / "nb.ipynb").write_text("{}")
+    (tmp_path / "parses.py").write_text("import argparse; argparse.ArgumentParser().parse_args()")
     assert main(arguments) == 2
     assert message in capsys.readouterr().err
 
@@ -304,6 +308,33 @@ def test_bad_usage_ends_with_2(tmp_path, monkeypatch, capsys, arguments, message
 def test_a_script_that_never_reaches_the_gpu_is_told_so(tmp_path, capsys):
     assert main(["run", written(tmp_path, "import torch; torch.zeros(3).sum()")]) == 2
     assert "never put a tensor on the GPU" in capsys.readouterr().err
+
+
+def test_a_smaller_workspace_of_cudnn_is_no_failure_of_the_run(tmp_path):
+    recording = str(tmp_path / "train.vramfit")
+    free = answered(tmp_path, """
+        import torch
+        from torch import nn
+        def block(before, after):
+            return nn.Sequential(nn.Conv2d(before, after, 3, padding=1), nn.BatchNorm2d(after), nn.ReLU(), nn.MaxPool2d(2))
+        model = nn.Sequential(block(3, 32), block(32, 64), block(64, 128), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(128, 10)).cuda()
+        optimizer = torch.optim.AdamW(model.parameters())
+        for _ in range(2):
+            x, y = torch.randn(16, 3, 64, 64).cuda(), torch.randint(0, 10, (16,)).cuda()
+            loss = nn.functional.cross_entropy(model(x), y)
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+    """, "--out", recording, "--cudnn", "off")
+    reserved = []
+    for less in (2, 4, 8, 16):
+        cap = free["peak_reserved"] - (less << 20)
+        _, text = vramfit.binary.run(["run", "--recording", recording, "--cudnn", "off", "--vram", str(cap), "--json"])
+        answer = json.loads(text)
+        if answer["fit"]["verdict"] == "fits":
+            reserved.append(answer["peak_reserved"])
+            assert "oom" not in [finding["kind"] for finding in answer["findings"]], less
+    assert reserved and max(reserved) < free["peak_reserved"]
 
 
 def test_a_recording_answers_again_for_another_gpu(tmp_path):

@@ -16,6 +16,7 @@ async function on(hash, options, act) {
   try {
     await act(tab);
     assert.deepEqual(tab.errors, [], "errors in the console");
+    assert.equal(await text(tab, "problem"), "", "the page says that it failed");
     assert.deepEqual(tab.requests.filter((url) => !url.startsWith(base) && !url.startsWith("data:")), [], "requests to elsewhere");
   } finally {
     await tab.close();
@@ -31,7 +32,7 @@ async function change(tab, id, value, event = "input") {
 
 test("the first answer is there without a click", () => on("", {}, async (tab) => {
   assert.equal(await text(tab, "verdict-title"), "✓ Fits on the RTX 3060");
-  assert.match(await text(tab, "verdict-text"), /^Needs [\d.]+ of 11\.8 GiB; .* stay free\.$/);
+  assert.match(await text(tab, "verdict-text"), /^Needs [\d.]+ to [\d.]+ of 11\.8 GiB; .* stay free\.$/);
   assert.equal(await text(tab, "command"), "vramfit estimate gpt2 --gpu 'RTX 3060'");
 }));
 
@@ -67,6 +68,66 @@ test("the largest batch is offered, and fits", () => on("#model=gpt2&gpu=RTX+306
   assert.match(await text(tab, "verdict-text"), /short|others do not/);
 }));
 
+test("what is needed and what stays free are together what there is", () => on("", {}, async (tab) => {
+  const numbers = (await text(tab, "verdict-text")).match(/([\d.]+) of ([\d.]+) GiB; ([\d.]+) GiB/).slice(1).map(Number);
+  assert.ok(Math.abs(numbers[0] + numbers[2] - numbers[1]) < 0.06, numbers.join(" "));
+  await tab.evaluate("set('gpu', 'RTX 3060 Laptop'); drawControls(); changed()");
+  await tab.until("page.asked === query()");
+  assert.match(await text(tab, "verdict-text"), /of [\d.]+ to [\d.]+ GiB/, "as the command line shows what is not recorded");
+}));
+
+test("a link may name model and GPU as the command line does", () => on("#model=GPT2&gpu=3060", {}, async (tab) => {
+  assert.equal(await tab.evaluate("element('model').value"), "gpt2");
+  assert.equal(await tab.evaluate("element('gpu').value"), "RTX 3060");
+  assert.equal(await tab.evaluate("document.querySelectorAll('#slider-batch').length"), 1);
+  await on("#model=openai-community%2Fgpt2", {}, async (other) => {
+    assert.equal(await text(other, "verdict-text"), await text(tab, "verdict-text"));
+    assert.equal(await other.evaluate("element('model').value"), "openai-community/gpt2");
+    assert.equal(await other.evaluate("document.querySelectorAll('#slider-batch').length"), 1);
+  });
+}));
+
+test("a link without its file asks for the file, and keeps the settings", () => on("#model=net.toml&gpu=RTX+3060&batch=7", {}, async (tab) => {
+  assert.equal(await text(tab, "verdict-title"), "Open net.toml again");
+  await tab.evaluate(`takeFile(new File(['input = ["batch", 512]\\nsizes = { batch = 64 }\\nlayers = ["Linear(512, 4096)"]\\n'], "net.toml"))`);
+  await tab.until("state.file !== null && page.asked === query()");
+  assert.equal(await text(tab, "command"), "vramfit estimate net.toml --gpu 'RTX 3060' --batch 7");
+}));
+
+test("without an answer nothing empty is shown, and nothing of other settings can be copied", () => on("#model=gpt2&seq=5000", { width: 360, height: 780 }, async (tab) => {
+  const seen = (id) => tab.evaluate(`element("${id}").checkVisibility()`);
+  for (const id of ["bar", "timeline", "holders", "command"]) assert.equal(await seen(id), false, id);
+  assert.match(await text(tab, "link"), /seq=5000/);
+  assert.notEqual(await text(tab, "mini-title"), "");
+  await change(tab, "number-seq", 512);
+  for (const id of ["bar", "timeline", "holders", "command"]) assert.equal(await seen(id), true, id);
+  await change(tab, "number-batch", 999999999);
+  assert.equal(await seen("command"), false);
+  assert.equal(await tab.evaluate("getComputedStyle(document.querySelector('#timeline').parentElement).opacity"), "0.35");
+}));
+
+for (const value of ["0", "-3", ""]) test(`a batch of "${value}" is no size`, () => on("", {}, async (tab) => {
+  await change(tab, "number-batch", value);
+  assert.equal(await text(tab, "wrong-batch"), "needs a whole number from 1 on");
+  assert.equal(await tab.evaluate("element('number-batch').getAttribute('aria-invalid')"), "true");
+  await change(tab, "number-batch", 9);
+  assert.equal(await text(tab, "wrong-batch"), "");
+}));
+
+test("a token that is not the server's is called that", () => on("", {}, async (tab) => {
+  await tab.evaluate("fetch = async () => new Response('', { status: 401 }); changed(); 0");
+  await tab.until("!element('login').hidden && element('verdict-title').textContent === 'This server wants a token'");
+  await tab.evaluate("sessionStorage.setItem('vramfit-token', 'x'); changed(); 0");
+  await tab.until("element('verdict-title').textContent === 'Not the token of this server'");
+  assert.equal(await tab.evaluate("element('login').getAttribute('aria-labelledby')"), "token-label", "a form with a name is a landmark");
+  await tab.evaluate("sessionStorage.clear()");
+}));
+
+test("a file that is too large is refused before it is sent", () => on("", {}, async (tab) => {
+  await tab.evaluate("takeFile({ name: 'net.pt2', size: 17 * 2 ** 20 })");
+  assert.match(await text(tab, "file-refused"), /^net\.pt2 has 17\.0 MiB; at most 16\.0 MiB/);
+}));
+
 test("arrow keys move a slider and the answer", () => on("", {}, async (tab) => {
   await tab.evaluate("document.getElementById('slider-batch').focus()");
   for (const type of ["keyDown", "keyUp"]) await tab.send("Input.dispatchKeyEvent", { type, key: "ArrowRight", code: "ArrowRight", windowsVirtualKeyCode: 39 });
@@ -98,8 +159,12 @@ test("a file is opened, and a link has a small one inside", () => on("", {}, asy
     assert.equal(await text(other, "verdict-text"), await text(tab, "verdict-text"));
   });
   await tab.evaluate('takeFile(new File(["<img src=x onerror=harmed=1>"], "<b>.json"))');
-  await tab.until("!document.getElementById('refused').hidden");
-  assert.equal(await tab.evaluate("document.querySelectorAll('#refused :not(span)').length"), 0, "a name never becomes markup");
+  await tab.until("!document.getElementById('file-refused').hidden");
+  assert.equal(await tab.evaluate("document.querySelectorAll('#file-refused :not(span)').length"), 0, "a name never becomes markup");
+  assert.equal(await text(tab, "command"), "vramfit estimate model.toml --gpu 'RTX 3060'", "the model before stays");
+  assert.match(await text(tab, "verdict-title"), /^✓/);
+  await tab.evaluate(`takeFile(new File([${JSON.stringify(sketch)}], "model.toml"))`);
+  await tab.until("document.getElementById('file-refused').hidden");
 }));
 
 test("plans are searched, chosen by dot or list, and applied", () => on("#model=resnet18&vram=2GiB&batch=64&gpu=RTX+3060", {}, async (tab) => {
@@ -144,10 +209,11 @@ test("Chinese is complete, and in the address", () => on("#lang=zh", {}, async (
 }));
 
 // What the engine says is English; the page has it in Chinese.
-for (const hash of ["", "#model=resnet50&gpu=GTX+1080+Ti&amp=bf16", "#model=bert-base&gpu=RTX+4060+Laptop&torch=2.8&mode=eval&ema=true", "#model=gpt2&gpu=A100+SXM4+40GB&parallel=fsdp2&world=4", "#model=gpt2&gpu=H200&optimizer=paged-adamw8bit", "#model=clip-vit-b-32&gpu=RTX+4090&optimizer-state=cpu"]) {
+for (const hash of ["", "#model=gpt2&gpu=RTX+3060", "#model=resnet50&gpu=GTX+1080+Ti&amp=bf16", "#model=bert-base&gpu=RTX+4060+Laptop&torch=2.8&mode=eval&ema=true", "#model=gpt2&gpu=A100+SXM4+40GB&parallel=fsdp2&world=4", "#model=gpt2&gpu=H200&optimizer=paged-adamw8bit", "#model=clip-vit-b-32&gpu=RTX+4090&optimizer-state=cpu"]) {
   test(`notes and help are Chinese: ${hash || "at first"}`, () => on(`${hash || "#"}&lang=zh`, {}, async (tab) => {
     await tab.evaluate("document.getElementById('more').open = true");
     assert.equal(await text(tab, "refused"), "");
+    assert.notEqual(await text(tab, "notes"), "", "notes were there to translate");
     assert.deepEqual(await tab.evaluate("[...document.querySelectorAll('#notes [lang=en], #options [lang=en]')].map((it) => it.textContent)"), []);
   }));
 }
@@ -161,10 +227,10 @@ for (const [hash, why] of [
 }));
 
 test("a file that is no model is refused in Chinese", () => on("#lang=zh", {}, async (tab) => {
-  for (const [name, length] of [["x.txt", 5], ["config.json", 2], ["model.toml", 3], ["x.pt2", 9]]) {
-    await tab.evaluate(`element("refused").replaceChildren(), takeFile(new File([new Uint8Array(${length}).fill(120)], "${name}"))`);
-    await tab.until("element('refused').textContent");
-    assert.deepEqual(await tab.evaluate("[...document.querySelectorAll('#refused [lang=en]')].map((it) => it.textContent)"), [], name);
+  for (const [name, length] of [["x.txt", 5], ["config.json", 2], ["model.toml", 3], ["x.pt2", 9], ["x.pth", 9], ["train.py", 9], ["a.ipynb", 9]]) {
+    await tab.evaluate(`element("file-refused").replaceChildren(), takeFile(new File([new Uint8Array(${length}).fill(120)], "${name}"))`);
+    await tab.until("element('file-refused').textContent");
+    assert.deepEqual(await tab.evaluate("[...document.querySelectorAll('#file-refused [lang=en]')].map((it) => it.textContent)"), [], name);
   }
   // A file of 17 MiB would take the browser's own recording of requests ten seconds.
   assert.equal(await tab.evaluate("said('the body has more bytes than are taken here', REFUSALS).lang"), "zh-CN");
@@ -180,6 +246,7 @@ test("plans are Chinese", () => on("#model=resnet50&batch=256&gpu=RTX+3060&lang=
 for (const [name, hash, options] of [
   ["wide", "#model=llama-1b&gpu=RTX+3060&also=H200", { width: 1600 }],
   ["phone", "", { width: 360, height: 780 }],
+  ["phone, without an answer", "#model=gpt2&seq=5000", { width: 360, height: 780 }],
   ["dark", "#model=gpt2&gpu=RTX+3060&batch=64", { scheme: "dark" }],
   ["Chinese, dark, tablet", "#lang=zh", { width: 800, scheme: "dark" }],
 ]) test(`everything can be read and reached: ${name}`, () => on(hash, options, async (tab) => {

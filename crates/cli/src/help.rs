@@ -15,6 +15,15 @@ const GROUPS: [(&str, &[&str]); 4] = [
     ("During a run", &["gpus", "top", "serve", "calibrate"]),
     ("In code", &["lint"]),
 ];
+/// The first thing that someone types with what they have; without the simulator, on their own sources.
+#[cfg(feature = "simulate")]
+const FIRST: &[(&str, &str)] = &[
+    ("vramfit run --gpu 3060 train.py", "a training script"),
+    ("vramfit estimate config.json --gpu 3060", "a config.json, or a name"),
+    ("python -m vramfit capture my_module:build", "a module: for estimate"),
+];
+#[cfg(not(feature = "simulate"))]
+const FIRST: &[(&str, &str)] = &[("vramfit lint train.py", "your sources")];
 /// The group of all other commands.
 const OTHERS: &str = "Shell";
 
@@ -23,10 +32,16 @@ pub fn command() -> Command {
     let command = Arguments::command();
     let list = list(&command);
     let (head, literal) = (Style::new().bold().underline(), Style::new().bold());
-    // The first thing that someone types, with their own script; without the simulator, on their own sources.
-    let first = if cfg!(feature = "simulate") { "vramfit run --gpu 3060 train.py" } else { "vramfit lint train.py" };
+    let first: String = FIRST
+        .iter()
+        .enumerate()
+        .map(|(index, (words, what))| {
+            let begin = if index == 0 { format!("{head}To begin{head:#}") } else { " ".repeat(8) };
+            format!("{begin}  {literal}{words:43}{literal:#}{what}\n")
+        })
+        .collect();
     let template = format!(
-        "{{about}}\n{head}Usage{head:#}  vramfit COMMAND …; to begin: {literal}{first}{literal:#}\n\n{list}\n\
+        "{{about}}\n{first}\n{list}\
          {head}Options{head:#}  {literal}--json --color[=WHEN] --no-color{literal:#} everywhere; {literal}vramfit COMMAND --help{literal:#}\n\
          {head}Exit codes{head:#}  0 fits, no findings; 1 does not fit, findings; 2 bad usage or input\n"
     );

@@ -10,6 +10,8 @@ mod commands;
 mod exit_status;
 mod failure;
 mod feed;
+#[cfg(feature = "simulate")]
+mod first_word;
 mod help;
 #[cfg(feature = "simulate")]
 mod installed_cudnn;
@@ -41,7 +43,13 @@ fn main() -> ExitCode {
     if let Some(code) = installed_cudnn::answer_as_worker() {
         return code;
     }
-    let matches = help::command().get_matches();
+    let matches = match help::command().try_get_matches() {
+        Ok(matches) => matches,
+        #[cfg(feature = "simulate")]
+        Err(error) => first_word::with_command(error).exit(),
+        #[cfg(not(feature = "simulate"))]
+        Err(error) => error.exit(),
+    };
     let arguments = match Arguments::from_arg_matches(&matches) {
         Ok(arguments) => arguments,
         Err(error) => error.exit(),

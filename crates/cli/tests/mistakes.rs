@@ -93,6 +93,23 @@ fn no_capture_runs_out_of_a_table_at_the_sizes_it_was_made_at() {
 
 #[cfg(unix)]
 #[test]
+#[cfg(unix)]
+fn a_python_without_the_package_is_bad_usage_and_no_verdict() {
+    use std::os::unix::fs::PermissionsExt;
+
+    let folder = tempfile::tempdir().unwrap();
+    let python = folder.path().join("python3");
+    fs::write(&python, "#!/bin/sh\nexit 1\n").unwrap();
+    fs::set_permissions(&python, fs::Permissions::from_mode(0o755)).unwrap();
+    let mut command = Command::cargo_bin("vramfit").unwrap();
+    let command = command.env_remove("VIRTUAL_ENV").env_remove("CONDA_PREFIX").env("PATH", folder.path());
+    let output = command.args(["run", "train.py"]).output().unwrap();
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert_eq!(output.status.code(), Some(2), "{said}");
+    assert!(said.contains("found no package vramfit in this Python") && said.contains("pip install"), "{said}");
+}
+
+#[test]
 fn a_device_that_never_ends_is_refused_at_once() {
     let begun = Instant::now();
     assert_refused(&["estimate", "/dev/zero"], &["byte 0", "a capture, a .pt2"]);
@@ -148,13 +165,16 @@ fn what_is_no_model_is_told_with_what_to_do_instead() {
     assert_refused(&["estimate", path], &["found a folder", "config.json"]);
     assert_refused(&["estimate", ""], &["an empty name", "`vramfit models`"]);
     assert_refused(&["estimate", "nn.Linear(3, 4)"], &["found Python", "python -m vramfit capture", "Linear(3, 4)"]);
-    assert_refused(&["estimate", "train.py"], &["found a Python script", "python -m vramfit capture"]);
+    assert_refused(
+        &["estimate", "train.py"],
+        &["found no such file", "a Python script would be no model", "python -m vramfit capture"],
+    );
     for name in ["model.pt", "pytorch_model.bin", "last.ckpt", "model.safetensors"] {
         let path = folder.path().join(name);
         fs::write(&path, "weights").unwrap();
         let hint = "vramfit.capture(model, inputs";
         assert_refused(&["estimate", path.to_str().unwrap()], &["found weights", "config.json", hint]);
-        assert_refused(&["estimate", name], &["found weights", hint]);
+        assert_refused(&["estimate", name], &["found no such file, and weights would be no model", hint]);
     }
     assert_refused(&["estimate", "gpt2", "--vram", "12"], &["`12` without a unit", "such as 12GiB"]);
     assert_refused(&["estimate", "gpt2", "--gpu", "this:x"], &["found `x`", "this:1"]);
@@ -163,6 +183,55 @@ fn what_is_no_model_is_told_with_what_to_do_instead() {
         &["estimate", "bert-base", "--dtype", "bf16", "--amp", "bf16"],
         &["found bfloat16 weights", "leave out --amp"],
     );
+}
+
+#[test]
+fn a_first_word_that_is_a_script_or_a_model_is_told_its_command() {
+    for (word, tip) in [
+        ("train.py", "'vramfit run train.py'"),
+        ("GPT2", "'vramfit estimate GPT2'"),
+        ("config.json", "'vramfit estimate config.json'"),
+        ("snapshot.pickle", "'vramfit explain snapshot.pickle'"),
+    ] {
+        assert_refused(&[word], &["unrecognized subcommand", tip]);
+    }
+    assert_refused(&["estimat"], &["'estimate'"]);
+}
+
+#[test]
+fn names_of_torch_are_taken_as_they_are_written() {
+    let answer = |words: &[&str]| {
+        let (code, out, err) = vramfit(&[&["estimate", "resnet18", "--json"], words].concat(), "");
+        assert_eq!(code, 0, "{words:?}: {err}");
+        serde_json::from_str::<serde_json::Value>(&out).unwrap()
+    };
+    for (written, known) in [
+        (["--optimizer", "AdamW"], ["--optimizer", "adamw"]),
+        (["--optimizer", "SGD"], ["--optimizer", "sgd"]),
+        (["--dtype", "bfloat16"], ["--dtype", "bf16"]),
+        (["--amp", "FLOAT16"], ["--amp", "fp16"]),
+    ] {
+        assert_eq!(answer(&written), answer(&known), "{written:?}");
+    }
+    assert_refused(&["estimate", "resnet18", "--gpu", "24GB"], &["--vram 24GB"]);
+}
+
+#[test]
+fn a_plan_ends_at_eighty_columns_and_says_which_gpu_was_taken_last() {
+    let (code, out, err) = vramfit(&["plan", "resnet18", "--gpu", "A100"], "");
+    assert_eq!(code, 0, "{err}");
+    assert!(out.lines().chain(err.lines()).all(|line| line.chars().count() <= 80), "{out}{err}");
+    assert!(err.starts_with("note: --gpu A100: taken as the A100 PCIe 40GB"), "{err}");
+}
+
+#[test]
+fn what_a_start_takes_is_the_same_in_estimate_and_plan() {
+    let (_, estimate, _) = vramfit(&["estimate", "gpt2", "--batch", "16", "--gpu", "3060"], "");
+    let (_, plan, _) = vramfit(&["plan", "gpt2", "--batch", "16", "--gpu", "3060"], "");
+    let [estimate, plan] = [estimate, plan].map(|text| text.split_whitespace().collect::<Vec<_>>().join(" "));
+    let needs = estimate.split("needs ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    let takes = plan.split("it would take ").nth(1).and_then(|rest| rest.split(' ').next()).unwrap();
+    assert_eq!(needs, takes, "{estimate}{plan}");
 }
 
 #[test]

@@ -64,7 +64,7 @@ fn load_wanted(name: &str, wanted: Option<VariantFlags>) -> Result<Model, Failur
         })
     };
     if path.exists() && !path.is_dir() {
-        return other_kind(name).map_or_else(|| read(path), Err);
+        return other_kind(name, true).map_or_else(|| read(path), Err);
     }
     let models = built_in()?;
     match named(&models, name) {
@@ -72,7 +72,7 @@ fn load_wanted(name: &str, wanted: Option<VariantFlags>) -> Result<Model, Failur
         Some(model) => model.model(),
         None if path.is_dir() => Err(folder(path)),
         None if hub_cache::is_hub_id(name) => from_hub(name, &models, read),
-        None => Err(other_kind(name).unwrap_or_else(|| unknown(name, &models))),
+        None => Err(other_kind(name, false).unwrap_or_else(|| unknown(name, &models))),
     }
 }
 
@@ -89,32 +89,43 @@ fn from_hub(name: &str, models: &[BuiltIn], read: impl Fn(&Path) -> Result<Model
         Ok(config) => return read(&config),
         Err(missing) => missing,
     };
-    let Some(model) = hub_names::built_in_name(name).and_then(|known| named(models, known)) else {
-        return Err(missing);
-    };
+    let Some(model) = of_hub(models, name) else { return Err(missing) };
     let mut loaded = model.model()?;
-    loaded.notes.push(format!(
-        "{name} is not in the local Hugging Face cache: taken as the built-in model {}, which is built in fp32; from_pretrained \
-         may load another type (--dtype)",
-        model.row.name
-    ));
+    loaded.notes.push(format!("{name} is not in the local Hugging Face cache: {}", taken_as(model)));
     Ok(loaded)
 }
 
-/// The failure for a file that is no model: a script, or weights.
-fn other_kind(name: &str) -> Option<Failure> {
+/// The built-in model of the same sizes as one of the Hub.
+pub fn of_hub<'a>(models: &'a [BuiltIn], name: &str) -> Option<&'a BuiltIn> {
+    hub_names::built_in_name(name).and_then(|known| named(models, known))
+}
+
+/// What to know where a model of the Hub is answered for by a built-in one.
+pub fn taken_as(model: &BuiltIn) -> String {
+    format!(
+        "taken as the built-in model {}, which is built in fp32; from_pretrained may load another type (--dtype)",
+        model.row.name
+    )
+}
+
+/// The failure for a file that is no model by the end of its name: a script, or weights. `is_there`: whether there is such a file.
+pub fn other_kind(name: &str, is_there: bool) -> Option<Failure> {
     let ending = Path::new(name).extension()?.to_str()?.to_ascii_lowercase();
-    let needed = "needed a file that vramfit reads or a name that `vramfit models` lists";
-    match ending.as_str() {
-        "py" | "ipynb" => Some(Failure::new(format!("{name}: found a Python script, {needed}")).with_hint(Some(SCRIPT))),
+    let (kind, why, hint) = match ending.as_str() {
+        "py" => ("a Python script", "", SCRIPT),
+        "ipynb" => ("a notebook", "", NOTEBOOK),
         "pt" | "pth" | "bin" | "ckpt" | "safetensors" | "gguf" => {
-            Some(Failure::new(format!("{name}: found weights, {needed}: weights alone do not say what a model computes")).with_hint(
-                Some("a config.json beside them will do, if it is of a family that vramfit knows; else capture the model that \
-                      loads them, in Python: vramfit.capture(model, inputs, \"model.vramfit\")"),
-            ))
+            ("weights", ": weights alone do not say what a model computes", WEIGHTS)
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    let message = match is_there {
+        true => {
+            format!("{name}: found {kind}, needed a file that vramfit reads or a name that `vramfit models` lists{why}")
+        }
+        false => format!("{name}: found no such file, and {kind} would be no model{why}"),
+    };
+    Some(Failure::new(message).with_hint(Some(hint)))
 }
 
 /// The failure for a folder.
@@ -130,6 +141,9 @@ fn folder(path: &Path) -> Failure {
 
 const SCRIPT: &str = "`vramfit run train.py` runs a training script as it is, without a GPU; `python -m vramfit capture my_module:build` \
                       captures the model that build() returns; a model.toml may contain layers = [\"Linear(3, 4)\"]";
+const NOTEBOOK: &str = "`jupyter nbconvert --to script` makes a script of it, which `vramfit run` runs without a GPU";
+const WEIGHTS: &str = "a config.json beside them will do, if it is of a family that vramfit knows; else capture the model that loads them, \
+                       in Python: vramfit.capture(model, inputs, \"model.vramfit\")";
 const OWN: &str = "capture your own model in Python: vramfit.capture(model, inputs, \"model.vramfit\")";
 
 /// The failure for a name that is neither a file nor a built-in model.

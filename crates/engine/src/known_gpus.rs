@@ -46,7 +46,15 @@ impl KnownGpus {
             return Ok(&this.gpu);
         }
         self.catalogue.find(name).map_err(|error| {
-            let hint = "`vramfit catalogue` lists all GPUs; `vramfit calibrate` adds the GPU of this machine";
+            let hint = match vramfit_report::size::parse(name) {
+                Ok(_) => format!(
+                    "a size is given with --vram: what PyTorch may reserve, such as `--vram {}`",
+                    name.replace(' ', "")
+                ),
+                Err(_) => {
+                    "`vramfit catalogue` lists all GPUs; `vramfit calibrate` adds the GPU of this machine".to_owned()
+                }
+            };
             Failure::at("--gpu", error).with_hint(Some(hint))
         })
     }

@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 use vramfit_graph::bind::Bound;
-use vramfit_training::answer::{Answer, Device};
+use vramfit_training::answer::{Answer, CapacityKind, Device};
 use vramfit_training::{Loop, Run};
 
 use crate::cudnn::CudnnReport;
@@ -28,7 +28,8 @@ pub(crate) use locations::Locations;
 pub use notes::gpu_notes;
 pub(crate) use parts::Breakdown;
 use parts::{PeakReport, PhaseRow, RangeReport, SecondPeak, is_zero};
-pub(crate) use text::{led, wrapped};
+pub(crate) use text::led;
+pub use text::wrapped;
 pub use timeline::Timeline;
 
 /// What was asked.
@@ -195,6 +196,12 @@ impl<S> EstimateReport<S> {
             true => "measured".to_owned(),
             false => room(self.context_low, self.context_high),
         }
+    }
+
+    /// What is on the device in steps after the reported ones, where that is more and decides that it does not fit.
+    fn later(&self) -> Option<u64> {
+        let fit = self.fit.as_ref().filter(|fit| fit.kind == CapacityKind::Gpu)?;
+        (fit.needed > self.device_used).then_some(fit.needed)
     }
 
     /// Cached bytes that no tensor uses, as far as the two peaks say.

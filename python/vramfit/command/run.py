@@ -68,6 +68,8 @@ def run(arguments: List[str]) -> int:
         raise VramfitError("run: found no script, needed one", "python -m vramfit run train.py")
     if not os.path.isfile(given.script):
         raise VramfitError(f"{given.script}: there is no such script", "give the path of a Python script; options of vramfit come before it")
+    if given.script.endswith(".ipynb"):
+        raise VramfitError(f"{given.script}: found a notebook, needed a Python script", f"jupyter nbconvert --to script {given.script}")
     for file in (given.out, given.html, given.snapshot):
         _check_file(file)
     gpu, folder = _gpu(given.gpu or _DEFAULT_GPU), os.getcwd()
@@ -78,13 +80,16 @@ def run(arguments: List[str]) -> int:
         except ImportError:
             raise VramfitError("run: found no torch in this Python, needed it to run the script", "use the Python in which the script runs") from None
         from ..running.cuda import Gpu
-        from ..running.script import Limits, record
+        from ..running.script import Limits, ScriptError, record
 
         progress.at(f"running {given.script}")
         known = Gpu(gpu["name"], _capability(gpu), int(gpu["memory"] or 0), int(gpu["multiprocessors"] or 0), int(gpu.get("cache") or 0))
         # What the script prints must not get between the lines of JSON.
         with contextlib.redirect_stdout(sys.stderr if given.json else sys.stdout):
-            recorded = record(given.script, given.arguments, known, Limits(given.steps, given.through_eval), progress.at, given.world)
+            try:
+                recorded = record(given.script, given.arguments, known, Limits(given.steps, given.through_eval), progress.at, given.world)
+            except ScriptError as problem:
+                raise ScriptError(problem.message, problem.hint or _misplaced(given)) from None
         # The script may have left its folder.
         os.chdir(folder)
     for note in recorded.session.notes:
@@ -93,9 +98,17 @@ def run(arguments: List[str]) -> int:
     if not recorded.recorder.has_reached_gpu():
         raise VramfitError(
             f"{given.script}: never put a tensor on the GPU, so there is nothing to predict",
-            "check that the script moves its model to \"cuda\" where torch.cuda.is_available() is true",
+            _misplaced(given) or "check that the script moves its model to \"cuda\" where torch.cuda.is_available() is true",
         )
     return _written_and_answered(recorded, given)
+
+
+def _misplaced(given: argparse.Namespace) -> str:
+    """What to do where the script was given a flag of this command. A script may have one of the same name, so nothing is said unless it fails."""
+    for flag in ("--gpu", "--vram"):
+        if any(word.partition("=")[0] == flag for word in given.arguments):
+            return f"{flag} was given to the script; options of vramfit come before it: vramfit run {flag} … {given.script}"
+    return ""
 
 
 def _check_file(path: Optional[str]) -> None:
@@ -123,7 +136,13 @@ def _written_and_answered(recorded: Any, given: argparse.Namespace) -> int:
     with tempfile.TemporaryDirectory(prefix="vramfit-") as folder:
         path = os.path.join(folder, name + ".vramfit")
         write(path, contents(recorded, name))
-        return _answer(path, given, ["--temporary"])
+        return _answer(path, given, ["--temporary", *(f"--recorded-with={word}" for word in _recorded_with(given))])
+
+
+def _recorded_with(given: argparse.Namespace) -> List[str]:
+    """The words after ``run`` that record the same again."""
+    flags = ["--steps", str(given.steps)] * (given.steps is not None) + ["--through-eval"] * given.through_eval
+    return [*flags, *(["--world", str(given.world)] * (given.world is not None)), given.script, *given.arguments]
 
 
 def _answer(path: str, given: argparse.Namespace, more: Sequence[str] = ()) -> int:

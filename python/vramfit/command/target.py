@@ -15,6 +15,7 @@ import torch
 
 from ..errors import VramfitError
 from ..sources import shown_path
+from .building import building
 
 
 class Built(NamedTuple):
@@ -87,7 +88,12 @@ def _told(doing: str) -> Iterator[None]:
 
 
 def build(text: str) -> Built:
-    """Builds the model from a function or class, or returns an existing one."""
+    """Builds the model from a function or class, or returns an existing one. Nothing is trained on the way."""
+    with building(text):
+        return _built(text)
+
+
+def _built(text: str) -> Built:
     found = load(text)
     if isinstance(found, torch.nn.Module):
         return Built(found)
@@ -102,6 +108,8 @@ def build(text: str) -> Built:
     try:
         with _empty_weights():
             made = found()
+    except VramfitError:
+        raise
     except Exception:
         # Some models read their weights while they are built.
         with _told(text):

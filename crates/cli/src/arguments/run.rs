@@ -29,6 +29,9 @@ pub struct RunArguments {
     /// The recording is removed afterwards.
     #[arg(long, hide = true)]
     pub temporary: bool,
+    /// The words after `run` that the recording was made with: flags, script and the script's arguments.
+    #[arg(long, hide = true, value_name = "WORD", allow_hyphen_values = true)]
+    pub recorded_with: Vec<String>,
     /// Write the simulated run as a snapshot, as torch.cuda.memory._dump_snapshot does, for pytorch.org/memory_viz,
     /// `vramfit explain` and `vramfit replay`.
     #[arg(long, value_name = "FILE")]

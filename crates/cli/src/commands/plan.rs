@@ -13,6 +13,7 @@ use vramfit_graph::model::Model;
 use vramfit_plan::max_batch::LIMIT;
 use vramfit_plan::{Cluster, Control, Setup, Workbench};
 use vramfit_report::cudnn::cudnn_notes;
+use vramfit_report::estimate::wrapped;
 use vramfit_report::plan::{MaxBatchReport, PlanReport, page};
 
 use crate::arguments::{Margin, MaxBatchArguments, Output, PlanArguments, RunSettings};
@@ -34,7 +35,7 @@ pub fn run(given: &PlanArguments, output: &Output) -> Result<ExitStatus, Failure
         return recorded::run(given, output, &plain, script);
     }
     with_bench(options, &plain, given.margin.margin, cluster, |bench, setup, known, cudnn, notes| {
-        notes.iter().for_each(|note| eprintln!("note: {note}"));
+        let first = notes;
         let control = Control::default();
         let search = || searched(given, bench, setup, known, cudnn, &control);
         let Searched { outcome, notes } = watch::watched(&control, search)??;
@@ -48,6 +49,7 @@ pub fn run(given: &PlanArguments, output: &Output) -> Result<ExitStatus, Failure
         } else {
             print(&report.text(given.all))?;
         }
+        first.iter().for_each(|note| eprint!("{}", wrapped(&format!("note: {note}"), 0)));
         Ok(if report.fits() { ExitStatus::Good } else { ExitStatus::Bad })
     })
 }

@@ -83,8 +83,10 @@ pub fn simulated_snapshot(bound: &Bound<'_>, script: &RecordedScript, run: &Run)
         match *entry {
             Entry::Allocate { id, bytes, .. } => {
                 let Some(&(address, block)) = blocks.get(&id).filter(|_| bytes > 0) else { continue };
-                live.insert(id, Live { requested: bytes, block, address, stack });
-                events.push(event(Action::Alloc, address, bytes, stack));
+                // Where cuDNN's workspace was refused, PyTorch took a plan with a smaller one, and the run went on.
+                let requested = bytes.min(block);
+                live.insert(id, Live { requested, block, address, stack });
+                events.push(event(Action::Alloc, address, requested, stack));
             }
             Entry::Free { id } => {
                 let Some(Live { requested, address, .. }) = live.remove(&id) else { continue };

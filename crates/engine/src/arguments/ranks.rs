@@ -30,10 +30,10 @@ pub struct RankFlags {
     #[arg(long, value_name = "WHAT", value_parser = parse_reshard, help_heading = RANKS)]
     pub reshard_after_forward: Option<Reshard>,
     /// The type that sharded modules compute in; their weights are stored as --dtype says.
-    #[arg(long, value_enum, value_name = "DTYPE", help_heading = RANKS)]
+    #[arg(long, value_enum, ignore_case = true, value_name = "DTYPE", help_heading = RANKS)]
     pub param_dtype: Option<ModelDtype>,
     /// The type that sharded gradients are reduced in [default: the type that modules compute in].
-    #[arg(long, value_enum, value_name = "DTYPE", help_heading = RANKS)]
+    #[arg(long, value_enum, ignore_case = true, value_name = "DTYPE", help_heading = RANKS)]
     pub reduce_dtype: Option<ModelDtype>,
     /// Keep sharded weights, gradients and optimizer state in the CPU's memory.
     #[arg(long, help_heading = RANKS)]

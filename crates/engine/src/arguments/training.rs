@@ -38,10 +38,10 @@ pub struct ModelAt {
     #[arg(long, value_name = "SIZE", help_heading = MODEL)]
     pub size: Vec<String>,
     /// Cast the whole model to this type [default: as it was built].
-    #[arg(long, value_enum, help_heading = MODEL)]
+    #[arg(long, value_enum, ignore_case = true, help_heading = MODEL)]
     pub dtype: Option<ModelDtype>,
     /// Train under autocast in this type; fp16 adds a GradScaler.
-    #[arg(long, value_enum, value_name = "DTYPE", help_heading = MODEL)]
+    #[arg(long, value_enum, ignore_case = true, value_name = "DTYPE", help_heading = MODEL)]
     pub amp: Option<AutocastDtype>,
     /// Train, or evaluate under no_grad.
     #[arg(long, value_enum, default_value_t = ModeKind::Train, help_heading = MODEL)]
@@ -74,7 +74,7 @@ pub struct FineTuningFlags {
     #[arg(long, value_enum, value_name = "HOW", help_heading = FINE_TUNING)]
     pub quantize: Option<QuantizeScheme>,
     /// The type that nf4 layers compute in [default: bf16].
-    #[arg(long, value_enum, value_name = "DTYPE", help_heading = FINE_TUNING)]
+    #[arg(long, value_enum, ignore_case = true, value_name = "DTYPE", help_heading = FINE_TUNING)]
     pub quantize_compute: Option<ModelDtype>,
 }
 
@@ -87,7 +87,7 @@ pub struct RunSettings {
     /// The optimizer, with its library's default arguments. Names with 8bit, paged or lion are of bitsandbytes, adafactor-hf is
     /// the one of transformers' Trainer, all others are of torch.optim. muon is Muon for matrices except embeddings, and AdamW
     /// for the other weights.
-    #[arg(long, value_name = "NAME", default_value = "adamw", value_parser = optimizers(), help_heading = TRAINING)]
+    #[arg(long, value_name = "NAME", default_value = "adamw", value_parser = optimizers(), ignore_case = true, help_heading = TRAINING)]
     pub optimizer: OptimizerName,
     /// Groups of weights, which the optimizer updates one after another: groups with semicolons between, each a list of names
     /// of weights with commas between. A name may have * in it, or be a number or a range (0-5) of model.parameters(). A weight
@@ -257,7 +257,7 @@ pub struct Layers {
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub depth: usize,
     /// The optimizer for the simulated peak and for the rule of thumb.
-    #[arg(long, value_name = "NAME", default_value = "adamw", value_parser = optimizers())]
+    #[arg(long, value_name = "NAME", default_value = "adamw", value_parser = optimizers(), ignore_case = true)]
     pub optimizer: OptimizerName,
     /// Modules to checkpoint: none, blocks, sequential:N, or module names separated by commas.
     #[arg(long, value_name = "WHAT", default_value = "none", value_parser = parse_checkpoint)]

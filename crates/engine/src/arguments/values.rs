@@ -32,12 +32,16 @@ pub enum InputLocation {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum ModelDtype {
     /// float32.
+    #[value(alias = "float32")]
     Fp32,
     /// bfloat16.
+    #[value(alias = "bfloat16")]
     Bf16,
     /// float16.
+    #[value(alias = "float16")]
     Fp16,
     /// float64.
+    #[value(alias = "float64")]
     Fp64,
 }
 
@@ -45,8 +49,10 @@ pub enum ModelDtype {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum AutocastDtype {
     /// bfloat16.
+    #[value(alias = "bfloat16")]
     Bf16,
     /// float16, with a GradScaler.
+    #[value(alias = "float16")]
     Fp16,
 }
 
@@ -151,8 +157,9 @@ pub struct CheckpointChoice(pub Choice);
 
 /// Parses `--optimizer`.
 pub fn optimizers() -> impl TypedValueParser<Value = OptimizerName> {
+    // With `ignore_case` a name may be written as torch.optim's class is; what is typed comes as it is.
     PossibleValuesParser::new(Kind::NAMES.map(|(name, _)| name))
-        .try_map(|name| Kind::named(&name).map(OptimizerName).ok_or("no such optimizer"))
+        .try_map(|name| Kind::named(&name.to_ascii_lowercase()).map(OptimizerName).ok_or("no such optimizer"))
 }
 
 /// Parses `--optimizer-impl`.

@@ -45,6 +45,9 @@ struct EstimateAnswer<'a> {
     report: &'a EstimateReport,
     /// Allocated memory in the course of the run.
     timeline: Timeline,
+    /// The built-in model that answers for the name, which may be written in another way; absent for an uploaded file.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    built_in: Option<&'a str>,
     /// Whether only the reported steps were simulated; absent where the ones after them were too.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     draft: bool,
@@ -83,6 +86,7 @@ impl Engine {
         json(&EstimateAnswer {
             report: &estimated.report,
             timeline: Timeline::new(&estimated.answer, POINTS),
+            built_in: self.models.built_in_model(&options.at.model).map(|model| model.row.name.as_str()),
             draft,
             command: command_line(Question::Estimate, fields, &options.at.model),
             plan_command,

@@ -17,7 +17,7 @@ use vramfit_web::calculator::Problem;
 use vramfit_web::recent::Recent;
 
 use super::problem;
-use crate::built_in::{BuiltIn, built_in, named};
+use crate::built_in::{BuiltIn, built_in, named, of_hub, other_kind, taken_as};
 use crate::recording;
 use vramfit_report::failure::Failure;
 
@@ -79,19 +79,31 @@ impl Models {
         if let Some(model) = self.unpacked.get(name) {
             return Ok(model);
         }
-        let Some(found) = named(&self.built_in, name) else {
+        let Some(found) = self.built_in_model(name) else {
             return Err(Problem::of_question(
                 format!("model: found `{name}`, needed a name from /api/models, or of an uploaded file"),
                 Some("upload a file: POST /api/models?name=FILE; `vramfit estimate` reads files of this machine"),
             ));
         };
-        let model = Arc::new(found.model().map_err(|failure| problem(&failure))?);
+        let mut model = found.model().map_err(|failure| problem(&failure))?;
+        if named(&self.built_in, name).is_none() {
+            model.notes.push(format!("{name}: {}", taken_as(found)));
+        }
+        let model = Arc::new(model);
         self.unpacked.put(name.to_owned(), Arc::clone(&model));
         Ok(model)
     }
 
+    /// The built-in model that answers for a name: its own in any spelling, or that of a model of the Hub.
+    pub fn built_in_model(&self, name: &str) -> Option<&BuiltIn> {
+        named(&self.built_in, name).or_else(|| of_hub(&self.built_in, name))
+    }
+
     /// Reads and keeps a file.
     pub fn keep(&self, file: &str, bytes: &[u8]) -> Result<Uploaded, Problem> {
+        if let Some(failure) = other_kind(file, true) {
+            return Err(problem(&failure));
+        }
         let model = match Kind::of(Path::new(file)) {
             Kind::Sketch => {
                 let text = std::str::from_utf8(bytes)
@@ -152,6 +164,31 @@ mod tests {
         assert!(models.find("gpt2").is_ok() && models.find("gpt2").is_ok());
         for other in ["/etc/passwd", "../gpt2", "Cargo.toml", "config.json", "file:0/x", "file:../../x", "a/b", ""] {
             assert!(models.find(other).is_err(), "{other}");
+        }
+    }
+
+    #[test]
+    fn a_name_may_be_written_as_on_the_command_line() {
+        let models = Models::new().unwrap();
+        for (written, name) in [("GPT2", "gpt2"), ("openai-community/gpt2", "gpt2"), ("ResNet-18", "resnet18")] {
+            assert_eq!(models.built_in_model(written).unwrap().row.name, name);
+        }
+        assert!(models.find("GPT2").unwrap().notes.is_empty());
+        let notes = &models.find("openai-community/gpt2").unwrap().notes;
+        assert!(
+            notes.iter().any(|note| note.starts_with("openai-community/gpt2: taken as the built-in model gpt2")),
+            "{notes:?}"
+        );
+    }
+
+    #[test]
+    fn scripts_and_weights_are_called_what_they_are() {
+        let models = Models::new().unwrap();
+        for (file, kind) in
+            [("train.py", "found a Python script"), ("x.pth", "found weights"), ("a.ipynb", "found a notebook")]
+        {
+            let problem = models.keep(file, b"print(1)").unwrap_err();
+            assert!(problem.error.contains(kind) && problem.hint.is_some(), "{}", problem.error);
         }
     }
 

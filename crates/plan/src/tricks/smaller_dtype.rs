@@ -78,7 +78,7 @@ impl Trick for SmallerDtype {
                     .to_owned(),
             ),
             Some(Dtype::Bfloat16) => Some(
-                "with 8 bits of precision small updates are lost: an update below 1/256 of a weight changes nothing"
+                "with 8 significant bits small updates are lost: an update below 1/256 of a weight changes nothing"
                     .to_owned(),
             ),
             _ => None,

@@ -106,6 +106,9 @@ impl<S> EstimateReport<S> {
             human(self.context),
             self.context_words()
         );
+        if let Some(later) = self.later() {
+            text += &format!("{:29}{} in later steps\n", "", human(later));
+        }
         text += &self.communication.as_ref().map_or_else(String::new, |communication| communication.nccl.row());
         text += &self.all_ranks.map_or_else(String::new, AllRanks::row);
         let Some(peak) = &self.peak else {
@@ -193,8 +196,16 @@ impl<S> EstimateReport<S> {
     }
 }
 
+/// Lines on a terminal: a command to copy is one line of text and may take two there.
 fn lines(text: &str) -> usize {
-    text.lines().count()
+    text.lines().map(|line| visible(line).div_ceil(WIDTH).max(1)).sum()
+}
+
+/// Columns of a line, without the sequences that colour it.
+fn visible(line: &str) -> usize {
+    let mut pieces = line.split('\u{1b}');
+    let plain = pieces.next().map_or(0, |first| first.chars().count());
+    plain + pieces.map(|piece| piece.split_once('m').map_or(0, |(_, text)| text.chars().count())).sum::<usize>()
 }
 
 /// A peak with its bounds and what makes them differ; the cause goes on a line of its own where there is no room for it.
@@ -265,6 +276,12 @@ mod tests {
         let text = wrapped(&"word ".repeat(60), 2);
         assert!(text.lines().all(|line| line.len() <= WIDTH && line.starts_with("  word")));
         assert_eq!(text.split_whitespace().count(), 60);
+    }
+
+    #[test]
+    fn a_line_that_a_terminal_wraps_counts_as_two() {
+        let style = Style::new().bold();
+        assert_eq!(lines(&format!("{style}{}{style:#}\n\n{}\n", "x".repeat(WIDTH), "y".repeat(WIDTH + 1))), 4);
     }
 
     #[test]

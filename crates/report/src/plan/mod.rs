@@ -8,14 +8,14 @@ mod text;
 
 use anstyle::{AnsiColor, Style};
 use vramfit_graph::bind::Bound;
-use vramfit_plan::search::{Group, Shortfall};
+use vramfit_plan::search::{Group, Plan, Shortfall};
 use vramfit_plan::{Outcome, Risk, Unbound, Workbench};
 use vramfit_training::answer::{CapacityKind, Fit, TopPeaks, Verdict};
 use vramfit_training::{Phase, Run};
 
 use crate::estimate::{Breakdown, Locations, room};
 use crate::names::PhaseName;
-use crate::size::human;
+use crate::size::{human, number};
 
 pub use html::page;
 pub use json::MaxBatchReport;
@@ -66,6 +66,20 @@ impl PlanReport<'_, '_> {
             true => "none found until it was stopped".to_owned(),
             false => format!("nothing fits, of {} combinations", group.candidates),
         }
+    }
+
+    /// What the start takes of the capacity: as `estimate` says it, to the most.
+    fn start_takes(&self) -> String {
+        takes(self.outcome.fit.needed, self.outcome.needed)
+    }
+
+    /// The same of a plan.
+    fn plan_takes(&self, plan: &Plan) -> String {
+        let expected = match self.outcome.fit.kind {
+            CapacityKind::Gpu => plan.device_used,
+            CapacityKind::Reserved => plan.run.peak_reserved,
+        };
+        takes(expected, plan.taken)
     }
 
     /// Whether the start fits and leaves the margin.
@@ -137,6 +151,12 @@ fn target(fit: &Fit, gpu: &str) -> String {
         CapacityKind::Gpu => format!("on the {gpu}, which has {} for it", room(capacity.low, capacity.high)),
         CapacityKind::Reserved => format!("in {}", human(capacity.low)),
     }
+}
+
+/// What is expected, and the most it may be: with the largest CUDA context, and over all steps.
+fn takes(expected: u64, most: u64) -> String {
+    let (least, most) = (human(expected), human(most.max(expected)));
+    if least == most { most } else { format!("{} to {most}", number(&least, &most)) }
 }
 
 /// What is left free, where that is less than the margin: `but leaves 12.0 MiB free, less than the margin of 240 MiB`.

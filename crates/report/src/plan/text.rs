@@ -35,10 +35,10 @@ impl PlanReport<'_, '_> {
         let (style, verdict) = verdict(&outcome.fit, self.bench.margin());
         let takes = match outcome.fit.kind {
             CapacityKind::Gpu if outcome.answer.expected.libraries.communicators > 0 => {
-                format!("it would take up to {} on the device, with the most that NCCL may take", human(outcome.needed))
+                format!("it would take {} on the device, the most with all that NCCL may take", self.start_takes())
             }
-            CapacityKind::Gpu => format!("it would take {} on the device", human(outcome.needed)),
-            CapacityKind::Reserved => format!("it would reserve {}", human(outcome.needed)),
+            CapacityKind::Gpu => format!("it would take {} on the device", self.start_takes()),
+            CapacityKind::Reserved => format!("it would reserve {}", self.start_takes()),
         };
         let tight = self.too_tight().map_or_else(String::new, |tight| format!(", {tight}"));
         let line = format!(" {}; {takes}{tight}", self.target());

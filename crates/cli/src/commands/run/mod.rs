@@ -60,17 +60,20 @@ fn describe_gpu(options: &RunArguments) -> Result<ExitStatus, Failure> {
     Ok(ExitStatus::Good)
 }
 
-/// What says which lines of the script to change.
+/// What says which lines of the script to change. A recording that is not kept is written first.
 fn plan_command(options: &RunArguments, recording: &str, script: &str) -> String {
     let words = |words: &[&str]| command(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+    let kept = Path::new(script).with_extension("vramfit").to_string_lossy().into_owned();
     let vram = options.vram.map(|vram| vram.to_string());
-    let mut plan = vec!["plan", if options.temporary { "FILE" } else { recording }];
+    let mut plan = vec!["plan", if options.temporary { &kept } else { recording }];
     plan.extend(options.gpu.iter().flat_map(|gpu| ["--gpu", gpu]));
     plan.extend(vram.iter().flat_map(|vram| ["--vram", vram]));
-    match options.temporary {
-        true => format!("{} && {}", words(&["run", "--out", "FILE", script]), words(&plan)),
-        false => words(&plan),
+    if !options.temporary {
+        return words(&plan);
     }
+    let mut run = vec!["run", "--out", &kept];
+    run.extend(options.recorded_with.iter().map(String::as_str));
+    format!("{} && {}", words(&run), words(&plan))
 }
 
 fn answer(path: &Path, options: &RunArguments, output: &Output) -> Result<ExitStatus, Failure> {

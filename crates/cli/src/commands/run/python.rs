@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use crate::exit_status::ExitStatus;
@@ -17,6 +17,14 @@ pub fn run() -> Result<ExitStatus, Failure> {
         Failure::new("run: found no Python, needed one with torch to run the script")
             .with_hint(Some("activate the environment in which the script runs"))
     })?;
+    if !has_package(&python) {
+        let hint = "activate the environment in which the script runs; if vramfit is not installed there, `pip install .` in its sources";
+        return Err(Failure::new(format!(
+            "{}: found no package vramfit in this Python, needed it to run the script",
+            python.display()
+        ))
+        .with_hint(Some(hint)));
+    }
     let mut command = Command::new(&python);
     command.args(["-m", "vramfit"]).args(env::args_os().skip(1));
     if let Ok(program) = env::current_exe()
@@ -27,13 +35,17 @@ pub fn run() -> Result<ExitStatus, Failure> {
     let status = command.status().map_err(|error| Failure::at(python.display(), error))?;
     match status.code() {
         Some(0) => Ok(ExitStatus::Good),
-        Some(1) => {
-            // Python exits with 1 too where it does not find the package; then it has said so.
-            Ok(ExitStatus::Bad)
-        }
+        Some(1) => Ok(ExitStatus::Bad),
         Some(2) => std::process::exit(2),
         code => Err(Failure::new(format!("{}: ended with {code:?}", python.display()))),
     }
+}
+
+/// Whether this Python finds the package. Without it `python -m vramfit` ends with 1, which says "does not fit".
+fn has_package(python: &Path) -> bool {
+    // A folder of that name without Python files has a spec too, but no origin.
+    let program = "import importlib.util, sys; found = importlib.util.find_spec('vramfit'); sys.exit(not (found and found.origin))";
+    Command::new(python).args(["-c", program]).status().is_ok_and(|status| status.success())
 }
 
 /// The Python of the active environment, else the first in `PATH`.

@@ -112,7 +112,7 @@ fn verdict<S>(report: &EstimateReport<S>) -> Verdict {
     if let Some(fit) = &report.fit {
         match &fit.message {
             Some(message) => {
-                details += "<p><code>vramfit plan</code> with the same arguments finds what makes it fit.</p>";
+                details += &format!("<p><code>{}</code> finds what makes it fit.</p>", escape(&report.plan_command));
                 details += &format!("<p class=\"place\">{}</p>", escape(message));
             }
             None => {

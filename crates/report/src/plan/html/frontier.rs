@@ -73,7 +73,7 @@ fn marks(report: &PlanReport<'_, '_>) -> Vec<Mark> {
         risk: None,
         taken: report.outcome.needed,
         slowdown: 1.0,
-        text: format!("as it is: {}, time {}", human(report.outcome.needed), times(1.0)),
+        text: format!("as it is: {}, time {}", report.start_takes(), times(1.0)),
         link: None,
     }];
     for group in &report.outcome.groups {
@@ -97,12 +97,12 @@ fn marks(report: &PlanReport<'_, '_>) -> Vec<Mark> {
         }
         for (index, plan) in plans.into_iter().enumerate() {
             let changes: Vec<&str> = plan.changes.iter().map(|change| change.after.as_str()).collect();
-            let (taken, changes) = (plan.taken, changes.join("; "));
+            let (taken, takes, changes) = (plan.taken, report.plan_takes(plan), changes.join("; "));
             marks.push(Mark {
                 risk: Some(group.risk),
                 taken,
                 slowdown: plan.slowdown,
-                text: format!("plan {name}: {}, time {}: {changes}", human(taken), times(plan.slowdown)),
+                text: format!("plan {name}: {takes}, time {}: {changes}", times(plan.slowdown)),
                 link: Some(group::place(group.risk, index)),
             });
         }

@@ -7,7 +7,6 @@ use super::id;
 use crate::estimate::mark;
 use crate::page::escape;
 use crate::page::parts::{Share, meter};
-use crate::size::human;
 
 /// A row each.
 pub fn glance(report: &PlanReport<'_, '_>) -> String {
@@ -15,14 +14,14 @@ pub fn glance(report: &PlanReport<'_, '_>) -> String {
     let most = outcome.groups.iter().filter_map(|group| group.best.as_ref()).map(|plan| plan.taken);
     let most = most.chain([report.outcome.needed, report.outcome.fit.capacity.low]).max().unwrap_or(1);
     // One length for all, so that they can be compared.
-    let bar = |name: &str, taken: u64, color: usize| {
-        let label = format!("{name}: {}", human(taken));
+    let bar = |name: &str, takes: &str, taken: u64, color: usize| {
+        let label = format!("{name}: {takes}");
         meter(&label, &[Share { name, bytes: taken, color }], Some(report.outcome.fit.capacity.low), most)
     };
     let mut rows = format!(
         "<tr><th scope=\"row\">As it is</th><td class=\"wide\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
-        bar("as it is", report.outcome.needed, 12),
-        human(report.outcome.needed),
+        bar("as it is", &report.start_takes(), report.outcome.needed, 12),
+        report.start_takes(),
         times(1.0)
     );
     for group in &outcome.groups {
@@ -31,8 +30,8 @@ pub fn glance(report: &PlanReport<'_, '_>) -> String {
             Some(best) => format!(
                 "<tr><th scope=\"row\">{name}<br><small>{}</small></th><td class=\"wide\">{}</td><td class=\"number\">{}</td><td class=\"number\">{}</td></tr>",
                 changes(best),
-                bar(title(group.risk), best.taken, color(id(group.risk))),
-                human(best.taken),
+                bar(title(group.risk), &report.plan_takes(best), best.taken, color(id(group.risk))),
+                report.plan_takes(best),
                 times(best.slowdown)
             ),
             None => {

@@ -27,7 +27,8 @@ pub fn page(report: &PlanReport<'_, '_>, origin: &Origin) -> String {
     if let Some(plot) = frontier::frontier(report) {
         sections.push(Section::new("frontier", "Memory against time", plot));
     }
-    sections.push(Section::new("tricks", "Each trick alone", tricks::tricks(&report.outcome.tricks)));
+    let unbound = report.unbound().map_or_else(String::new, |text| format!("<p class=\"help\">{}</p>", escape(&text)));
+    sections.push(Section::new("tricks", "Each trick alone", tricks::tricks(&report.outcome.tricks) + &unbound));
     Page {
         command: "plan",
         name: report.model,
@@ -59,7 +60,7 @@ fn numbers(report: &PlanReport<'_, '_>) -> Vec<Number> {
     let best = outcome.plans().next();
     let capacity = outcome.fit.capacity;
     vec![
-        Number::new("It would take", human(outcome.needed), "without any change"),
+        Number::new("It would take", report.start_takes(), "without any change"),
         Number::new("There are", room(capacity.low, capacity.high), place(report)),
         Number::new("Largest batch", batch, note),
         match best {
@@ -102,16 +103,13 @@ fn verdict(report: &PlanReport<'_, '_>) -> Verdict {
         details += &format!(
             "<p>Recommended, {what}: {}. It then takes {} and {} the time.</p>",
             changes.join("; "),
-            human(best.taken),
+            report.plan_takes(best),
             times(best.slowdown)
         );
     }
     details += &nothing(report);
     if outcome.is_cut_short {
         details += "<p>Stopped early: this is what was found until then.</p>";
-    }
-    if let Some(unbound) = report.unbound() {
-        details += &format!("<p>{}</p>", escape(&unbound));
     }
     details += &notes(&report.notes);
     Verdict { is_good: Some(is_good), title: heading, details }

@@ -1,6 +1,8 @@
 // Draws an answer: verdict, bar, numbers, timeline, holders.
 "use strict";
 
+let lastAnswer = null;
+
 const SYMBOLS = { fits: "✓", "too-close": "≈", "does-not-fit": "✗" };
 
 function verdictWords(answer) {
@@ -8,9 +10,11 @@ function verdictWords(answer) {
   if (!fit) return { title: size(answer.device_used), text: words("no-limit"), kind: "" };
   const where = fit.gpu && answer.settings.vram === null ? words("on-gpu", { gpu: fit.gpu }) : words("in-cap", { cap: size(fit.capacity) });
   const title = `${SYMBOLS[fit.verdict]} ${words("title", { verdict: words(`verdict-${fit.verdict}`), where })}`;
-  const need = words("needs", { needed: gib(fit.needed), capacity: gib(fit.capacity) });
+  const left = fit.margin ?? 0;
+  // What stays free counts from the most that it may need.
+  const most = fit.verdict === "fits" ? Math.max(fit.needed, fit.capacity - left) : fit.needed;
+  const need = words("needs", { needed: bounds(fit.needed, most, gib), capacity: bounds(fit.capacity, fit.capacity_high, gib) });
   if (fit.verdict === "fits") {
-    const left = fit.margin ?? 0;
     return { title, text: `${need}${words("stays-free", { left: size(left), share: Math.round((100 * left) / fit.capacity) })}`, kind: "good" };
   }
   const short = fit.short ? words("short", { short: size(fit.short) }) : "";
@@ -45,17 +49,20 @@ function drawVerdict(answer) {
   }));
 }
 
-function range(bounds) {
-  if (bounds.low === bounds.high) return words("exact");
-  const [low, high] = [size(bounds.low), size(bounds.high)];
-  return low === high ? words("give-or-take", { bytes: size(bounds.high - bounds.low) }) : words("between", { low, high });
+function range({ low, high }) {
+  if (low === high) return words("exact");
+  if (size(low) === size(high)) return words("give-or-take", { bytes: size(high - low) });
+  return bounds(low, high);
 }
 
 function drawNumbers(answer) {
+  const { fit } = answer;
+  // What does not fit may be needed in a later step than the ones shown.
+  const later = fit?.gpu && answer.settings.vram === null && fit.needed > answer.device_used ? words("later", { needed: size(fit.needed) }) : "";
   const rows = [
     [words("peak-allocated"), size(answer.peak_allocated), range(answer.range)],
     [words("peak-reserved"), size(answer.peak_reserved), range(answer.reserved_range)],
-    [words("device-used"), size(answer.device_used), words("with-context", { context: size(answer.context) })],
+    [words("device-used"), size(answer.device_used), words("with-context", { context: size(answer.context) }) + later],
   ];
   if (answer.peak) {
     const { step, phase, module, op } = answer.peak;
@@ -67,9 +74,9 @@ function drawNumbers(answer) {
 function drawHolders(answer) {
   const head = make("thead", {}, make("tr", {}, ...["holder-size", "holder-kind", "holder-module", "holder-code"].map((key) => make("th", { scope: "col" }, words(key)))));
   const rows = answer.holders.slice(0, 10).map((holder) => make("tr", {},
-    make("td", { class: "number" }, size(holder.bytes)), make("td", {}, words(`part-${holder.category}`)),
-    make("td", { class: "path" }, holder.module ?? words("the-model")),
-    make("td", { class: "path" }, [holder.op?.split(".")[1], holder.source?.replace("site-packages/", "")].filter(Boolean).join(", "))));
+    make("td", { class: "number" }, size(holder.bytes)), make("td", { class: "kind" }, words(`part-${holder.category}`)),
+    make("td", { class: "path" }, ...breakable(holder.module ?? words("the-model"))),
+    make("td", { class: "path" }, ...breakable([holder.op?.split(".")[1], holder.source?.replace("site-packages/", "")].filter(Boolean).join(", ")))));
   redraw(element("holders"), head, make("tbody", {}, ...rows));
 }
 
@@ -83,8 +90,6 @@ function speak(answer) {
   }, 700);
 }
 
-let lastAnswer = null;
-
 const timelineWidth = () => Math.max(320, Math.min(1100, element("timeline").clientWidth));
 
 function drawTimeline(answer, wide = timelineWidth()) {
@@ -97,14 +102,14 @@ function drawAnswer(answer) {
   // Before anything changes: asked for later it would need another layout.
   const wide = timelineWidth();
   element("refused").hidden = true;
-  element("verdict").classList.remove("stale");
+  element("answer").className = "";
   write(element("draft"), answer.draft ? words("draft", { steps: answer.settings.steps }) : "");
   drawVerdict(answer);
   drawNumbers(answer);
   drawTimeline(answer, wide);
   drawHolders(answer);
   write(element("command"), answer.command);
-  redraw(element("notes"), ...(answer.notes ?? []).map(said).map(({ text, lang }) => make("li", { lang }, text)));
+  redraw(element("notes"), ...(answer.notes ?? []).map((note) => said(note)).map(({ text, lang }) => make("li", { lang }, text)));
   drawLink();
   speak(answer);
 }
@@ -115,13 +120,20 @@ function drawLink() {
 }
 
 function drawRefusal(error) {
-  element("verdict").className = "panel hero stale";
+  const title = error.title ?? words("no-answer");
+  // What was drawn before belongs to other settings; at first there is nothing.
+  element("answer").className = lastAnswer ? "stale" : "empty";
+  element("verdict").className = "panel hero";
   element("next").hidden = true;
   element("draft").textContent = "";
-  element("verdict-title").textContent = words("no-answer");
+  element("verdict-title").textContent = title;
   element("verdict-text").textContent = "";
-  element("refused").hidden = false;
+  element("mini").className = "bad";
+  write(element("mini-title"), title);
+  element("mini-bar").replaceChildren();
+  element("refused").hidden = !error.message;
   element("refused").replaceChildren(...refusal(error));
+  drawLink();
 }
 
 let largest = null;

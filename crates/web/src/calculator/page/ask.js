@@ -11,18 +11,23 @@ class Refused extends Error {
     super(answer.error ?? String(status));
     this.status = status;
     this.hint = answer.hint;
+    this.title = answer.title;
   }
 }
 
+// Several questions are on their way at a time: the first that is refused takes the token from the others.
+let hadToken = false;
+
 async function askServer(path, options) {
   const token = sessionStorage.getItem("vramfit-token");
+  hadToken ||= Boolean(token);
   const headers = token ? { Authorization: `Bearer ${token}` } : {};
   const answer = await fetch(path, { ...options, headers });
   if (answer.status === 401) {
     sessionStorage.removeItem("vramfit-token");
     element("login").hidden = false;
     element("token").focus();
-    throw new Refused(401, { error: words("token") });
+    throw new Refused(401, { title: words(hadToken ? "wrong-token" : "token"), error: "" });
   }
   return { status: answer.status, text: await answer.text() };
 }

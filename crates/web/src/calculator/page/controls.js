@@ -23,17 +23,24 @@ function grouped(rows, key, entry) {
 function modelOptions() {
   const groups = grouped(lists.models, (row) => row.family, (row) => [row.name, `${row.name} · ${count(row.parameters)}`]);
   if (state.file) groups.unshift([words("your-file"), [[state.file.model.name, state.file.name]]]);
-  return options(groups, get("model"));
+  return options(withChosen(groups, get("model")), get("model"));
 }
 
 function gpuOptions(chosen) {
   const newest = [...lists.gpus].reverse();
-  return options(grouped(newest, (gpu) => gpu.architecture, (gpu) => [gpu.name, `${gpu.name} · ${gpu.memory / 2 ** 30} GB`]), chosen);
+  const label = ({ name, memory }) => (name.endsWith(`${memory / GIB}GB`) ? name : `${name} · ${memory / GIB} GB`);
+  return options(withChosen(grouped(newest, (gpu) => gpu.architecture, (gpu) => [gpu.name, label(gpu)]), chosen), chosen);
+}
+
+// A name that is in no list, such as one of the Hub or a mistyped one, is shown as it is.
+function withChosen(groups, chosen) {
+  const isKnown = !chosen || groups.some(([, entries]) => entries.some(([value]) => value === chosen));
+  return isKnown ? groups : [["", [[chosen, chosen]]], ...groups];
 }
 
 // The model's row: of the list, or of the file.
 function modelRow() {
-  return state.file?.model ?? lists.models.find((row) => row.name === get("model"));
+  return state.file?.model ?? lists.models.find((row) => row.name === get("model")) ?? lists.models.find((row) => row.name === lastAnswer?.built_in);
 }
 
 // Sizes that make sense, closer together where they are small.
@@ -88,14 +95,18 @@ function drawSizes() {
       number.value = steps[slider.value];
       choose(steps[slider.value]);
     });
+    const wrong = make("small", { class: "wrong", id: `wrong-${name}`, role: "alert" });
     number.addEventListener("input", () => {
-      const size = Math.round(Number(number.value));
-      if (size < 1) return;
+      const size = Number(number.value);
+      const isSize = Number.isSafeInteger(size) && size >= 1;
+      number.setAttribute("aria-invalid", String(!isSize));
+      wrong.textContent = isSize ? "" : words("whole-number");
+      if (!isSize) return;
       show(size);
       choose(size);
     });
     const extra = name === "batch" ? make("button", { type: "button", id: "largest", class: "link", hidden: true }) : null;
-    return make("div", { class: "size" }, make("label", { for: slider.id }, label), number, slider, extra);
+    return make("div", { class: "size" }, make("label", { for: slider.id }, label), number, wrong, slider, extra);
   });
   element("sizes").replaceChildren(...made);
   element("largest")?.addEventListener("click", (event) => {

@@ -11,6 +11,12 @@ function size(bytes) {
 
 const gib = (bytes) => (bytes / GIB).toFixed(bytes >= 100 * GIB ? 0 : bytes >= 10 * GIB ? 1 : 2);
 
+// Two bounds as one number where they are written alike.
+function bounds(low, high, written = size) {
+  const [least, most] = [written(low), written(high)];
+  return least === most ? least : words("between", { low: least, high: most });
+}
+
 function count(number) {
   if (number === null || number === undefined) return "?";
   const [value, unit] = number >= 1e9 ? [number / 1e9, "B"] : number >= 1e6 ? [number / 1e6, "M"] : number >= 1e3 ? [number / 1e3, "K"] : [number, ""];
@@ -62,6 +68,9 @@ function bar(shown, capacity, { small = false } = {}) {
   return made;
 }
 
+// About how wide a text of an axis is; asking the browser would cost a layout.
+const textWidth = (text) => [...text].reduce((sum, letter) => sum + (letter > "\u2e80" ? 11.5 : 6.2), 0);
+
 // Allocated memory over the requests of the run.
 function timeline(data, capacity, wide) {
   const [width, height, left, bottom, top] = [wide, 190, 46, 22, 10];
@@ -82,8 +91,8 @@ function timeline(data, capacity, wide) {
     const [begin, end] = [x(before), x(phase.end)];
     before = phase.end;
     drawn.append(svg("rect", { x: begin, y: top, width: Math.max(0, end - begin), height: height - top - bottom, class: `phase ${phase.phase}` }));
-    const name = phaseName(phase.phase);
-    if (end - begin > 8 * name.length + 6) drawn.append(svg("text", { x: (begin + end) / 2, y: height - 6, class: "axis middle" }, name));
+    const name = [phaseName(phase.phase), shortPhaseName(phase.phase)].find((text) => end - begin > textWidth(text) + 4);
+    if (name) drawn.append(svg("text", { x: (begin + end) / 2, y: height - 6, class: "axis middle" }, svg("title", {}, phaseName(phase.phase)), name));
     if (index && phase.phase === "forward") drawn.append(svg("line", { x1: begin, x2: begin, y1: top, y2: height - bottom, class: "boundary" }));
   });
   const line = points.map((bytes, index) => `${x((index + 0.5) / points.length).toFixed(1)} ${y(bytes).toFixed(1)}`);

@@ -20,6 +20,11 @@ function filled(made, attributes, children) {
   return made;
 }
 
+// A path that may be broken behind its dots and slashes, and nowhere else.
+function breakable(path) {
+  return path.split(/(?<=[./])/).flatMap((part, index) => (index ? [make("wbr"), part] : [part]));
+}
+
 // Writing the same text again would cost another layout of what is around it.
 function write(place, text) {
   if (place.textContent !== text) place.textContent = text;

@@ -7,14 +7,23 @@ let slowness = 0;
 
 const askWhole = latest(async () => {
   const asked = query();
+  const missing = missingFile();
+  if (missing) {
+    drawRefusal({ title: words("needs-file", { file: missing }), message: words("needs-file-help", { file: missing }) });
+    page.asked = asked;
+    page.ready = true;
+    return;
+  }
   const begun = performance.now();
   try {
     const answer = await ask(`api/estimate?${asked}`);
     slowness = performance.now() - begun;
     complain(null);
+    const isNewest = asked === query();
     // The draft of a newer question is not replaced by the answer to an older one.
-    if (asked === query() || page.drafted !== query()) drawAnswer(answer);
-    page.asked = asked;
+    if (isNewest || page.drafted !== query()) drawAnswer(answer);
+    if (isNewest) takeNames(answer);
+    page.asked = isNewest ? query() : asked;
     if (page.first === null) requestAnimationFrame(() => { page.first = performance.now(); });
   } catch (error) {
     if (error.status === 404 && state.file) {
@@ -30,8 +39,16 @@ const askWhole = latest(async () => {
   page.ready = true;
 }, () => (slowness > SLOW ? 120 : 0));
 
+// A link written by hand may name model and GPU as the command line does; the lists have them as the answer does.
+function takeNames(answer) {
+  const plain = (name) => name.toLowerCase().replaceAll(/[ _-]/g, "");
+  if (answer.built_in && plain(answer.built_in) === plain(get("model"))) set("model", answer.built_in);
+  if (answer.fit?.gpu) set("gpu", answer.fit.gpu);
+}
+
 const askDraft = latest(async () => {
   const asked = query();
+  if (missingFile()) return;
   try {
     const answer = await ask(`api/estimate?${asked}&draft=true`);
     if (page.asked === asked) return;
@@ -55,7 +72,7 @@ const askLargest = latest(async () => {
   largest = null;
   drawLargest();
   try {
-    largest = get("gpu") || get("vram") ? await ask(`api/max-batch?${asked}`) : null;
+    largest = (get("gpu") || get("vram")) && !missingFile() ? await ask(`api/max-batch?${asked}`) : null;
     largestFor = asked;
   } catch {
     // The estimate has the same problem and says so.
@@ -101,17 +118,31 @@ function changed() {
   askOthers();
 }
 
+// As many bytes as a server takes.
+const LARGEST_FILE = 16 * 2 ** 20;
+
+// A file that is refused changes nothing: the answer stays that of the model before.
 async function takeFile(file) {
   if (!file) return;
+  const isMissing = file.name === missingFile();
   try {
-    forgetSizes();
+    if (!ENGINE && file.size > LARGEST_FILE) throw new Refused(413, { error: words("too-large", { file: file.name, size: size(file.size), most: size(LARGEST_FILE) }) });
     await openFile(file.name, new Uint8Array(await file.arrayBuffer()));
-    complain(null);
-    drawControls();
-    changed();
   } catch (error) {
-    drawRefusal(error);
+    if (!(error instanceof Refused)) return complain(error);
+    element("file-refused").hidden = false;
+    element("file-refused").replaceChildren(...refusal(error));
+    return undefined;
+  } finally {
+    // The same file may be chosen again once it is mended.
+    element("file").value = "";
   }
+  element("file-refused").hidden = true;
+  if (!isMissing) forgetSizes();
+  complain(null);
+  drawControls();
+  changed();
+  return undefined;
 }
 
 // Sizes of one model mean little for another.
@@ -142,6 +173,7 @@ function listen() {
     const name = element("model").value;
     if (state.file && name !== state.file.model.name) state.file = null;
     forgetSizes();
+    element("file-refused").hidden = true;
     set("model", name);
     drawControls();
     changed();
@@ -214,6 +246,7 @@ function listen() {
 async function start() {
   const file = readAddress();
   translate();
+  lastAnswer = null;
   try {
     if (file) await openFile(file.name, file.bytes, file.linked);
     // The answer comes first; what there is to choose from, after it.

@@ -36,6 +36,9 @@ function taken(plan) {
   return same.length ? Math.min(...same.map((point) => point.taken)) : own;
 }
 
+// The same in words: as expected, as the verdict and the command line say it, to the most.
+const takenWords = (plan) => bounds(found.fit.gpu && plan.settings.vram === null ? plan.device_used : plan.peak_reserved, taken(plan));
+
 // The candidates that fit and that no faster one beats in memory, the fastest first.
 function best(frontier) {
   let least = Infinity;
@@ -77,7 +80,7 @@ function plot() {
 
 const changeWords = (plan) => plan.changes.map((change) => said(change.after).text).join(words("between-changes")) || words("as-it-is");
 const changeLanguage = (plan) => (plan.changes.some((change) => said(change.after).lang === "en") ? "en" : undefined);
-const planWords = (plan) => `${size(taken(plan))}, ${words("times", { times: plan.slowdown.toFixed(2) })}: ${changeWords(plan)}`;
+const planWords = (plan) => `${takenWords(plan)}, ${words("times", { times: plan.slowdown.toFixed(2) })}: ${changeWords(plan)}`;
 
 function choosePlan(index) {
   chosenPlan = index;
@@ -144,7 +147,7 @@ function drawPlans() {
     input.checked = index === chosenPlan;
     input.addEventListener("change", () => choosePlan(index));
     rows.push(make("label", { class: "plan" }, input,
-      make("span", {}, make("b", {}, size(taken(plan))), " · ", words("times", { times: plan.slowdown.toFixed(2) }), make("small", { lang: changeLanguage(plan) }, changeWords(plan)))));
+      make("span", {}, make("b", {}, takenWords(plan)), " · ", words("times", { times: plan.slowdown.toFixed(2) }), make("small", { lang: changeLanguage(plan) }, changeWords(plan)))));
   });
   const plan = found.plans[chosenPlan];
   const accelerate = plan.accelerate ? [make("h4", {}, words("accelerate")), codeBlock("plan-accelerate", plan.accelerate)] : [];

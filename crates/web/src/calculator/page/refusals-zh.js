@@ -13,6 +13,13 @@ const REFUSALS = [
   ["model: the file `{file}` is no longer here", "模型：文件 `{file}` 已经不在这里"],
   ["upload it again: POST /api/models?name=FILE", "请重新上传：POST /api/models?name=FILE"],
   // Of files.
+  ["{file}: found weights, needed a file that vramfit reads or a name that `vramfit models` lists: weights alone do not say what a model computes", "{file}：这是权重，需要 vramfit 能读的文件或 `vramfit models` 列出的名称：单凭权重不知道模型计算什么"],
+  ["{file}: found a Python script, needed a file that vramfit reads or a name that `vramfit models` lists", "{file}：这是 Python 脚本，需要 vramfit 能读的文件或 `vramfit models` 列出的名称"],
+  ["{file}: found a notebook, needed a file that vramfit reads or a name that `vramfit models` lists", "{file}：这是 Jupyter 笔记本，需要 vramfit 能读的文件或 `vramfit models` 列出的名称"],
+  ["a config.json beside them will do, if it is of a family that vramfit knows; else capture the model that loads them, in Python: {call}", "旁边的 config.json 就够用，只要是 vramfit 认识的模型族；否则请在 Python 里捕获加载它们的模型：{call}"],
+  ["`vramfit run train.py` runs a training script as it is, without a GPU; `python -m vramfit capture my_module:build` captures the model that build() returns; a model.toml may contain {layers}", "`vramfit run train.py` 不用 GPU 就能照原样运行训练脚本；`python -m vramfit capture my_module:build` 捕获 build() 返回的模型；model.toml 可以写 {layers}"],
+  ["`jupyter nbconvert --to script` makes a script of it, which `vramfit run` runs without a GPU", "`jupyter nbconvert --to script` 把它变成脚本，`vramfit run` 不用 GPU 就能运行"],
+  ["a size is given with --vram: what PyTorch may reserve, such as {example}", "大小请用 --vram 给出：PyTorch 最多可以预留多少，例如 {example}"],
   ["{file}: byte {at}: found `{found}`, needed a capture, a .pt2 of torch.export.save, a config.json or a model.toml", "{file}：第 {at} 字节处是 `{found}`，需要捕获文件、torch.export.save 的 .pt2、config.json 或 model.toml"],
   ["{file}: found a JSON object with neither `model_type`, as a config.json of Hugging Face has, nor `format`, as a capture", "{file}：JSON 对象里既没有 Hugging Face 的 config.json 应有的 `model_type`，也没有捕获文件应有的 `format`"],
   ["{file}: model_type: found `{found}`, needed one of {known}", "{file}：model_type 是 `{found}`，需要以下之一：{known}"],

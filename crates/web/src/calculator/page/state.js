@@ -55,9 +55,12 @@ function address() {
   const fields = new URLSearchParams(query(state.file ? { model: state.file.name } : {}, true));
   for (const gpu of state.also) fields.append("also", gpu);
   if (state.file?.linked) fields.append("file", state.file.linked);
-  if (state.language !== "en") fields.append("lang", state.language);
+  if (state.language !== ownLanguage()) fields.append("lang", state.language);
   return `${location.origin}${location.pathname}#${fields}`;
 }
+
+// The reader's language, where a link names none.
+const ownLanguage = () => (navigator.language.startsWith("zh") ? "zh" : "en");
 
 let addressTimer;
 // Browsers refuse an address that changes with every movement of a slider.
@@ -66,14 +69,19 @@ function rememberAddress() {
   addressTimer = setTimeout(() => history.replaceState(null, "", address()), 250);
 }
 
+// The name of an opened file in an address that does not have the file itself; `null` where there is none.
+function missingFile() {
+  const name = get("model");
+  return !state.file && /\.(vramfit|pt2|json|toml)$/i.test(name) ? name : null;
+}
+
 // Takes the state from the address. Returns the file in it, or null.
 function readAddress() {
   const fields = new URLSearchParams(location.hash.slice(1));
   state.fields = new Map();
   state.also = fields.getAll("also");
   state.file = null;
-  const language = fields.get("lang") ?? (fields.size ? "en" : navigator.language.startsWith("zh") ? "zh" : "en");
-  state.language = language === "zh" ? "zh" : "en";
+  state.language = (fields.get("lang") ?? ownLanguage()) === "zh" ? "zh" : "en";
   for (const name of new Set(fields.keys())) {
     if (name !== "also" && name !== "file" && name !== "lang") set(name, fields.getAll(name));
   }

@@ -4,7 +4,7 @@
 const WORDS = {
   en: {
     skip: "Skip to the answer", motto: "Will your training fit on the GPU? Simulated operator by operator, not guessed by a formula.",
-    token: "This server wants a token", show: "Show", question: "Your training", answer: "The answer", model: "Model",
+    token: "This server wants a token", "wrong-token": "Not the token of this server", show: "Show", question: "Your training", answer: "The answer", model: "Model",
     file: "Open a file…", "your-file": "Your file", more: "All other settings", changed: "{number} changed", reset: "Reset all settings",
     timeline: "Memory over {steps} steps", compare: "On other GPUs", "add-gpu": "Add a GPU…", remove: "Remove {gpu}",
     plan: "What makes it fit, or fit better", search: "Search for plans", fix: "Find what makes it fit",
@@ -19,7 +19,8 @@ const WORDS = {
     "no-server": "No answer from vramfit ({why}). Is it still running?", "no-answer": "No answer for these settings", "no-limit": "on the device; no limit was given",
     title: "{verdict} {where}", "verdict-fits": "Fits", "verdict-too-close": "Too close to call", "verdict-does-not-fit": "Does not fit",
     "on-gpu": "on the {gpu}", "in-cap": "in {cap}", needs: "Needs {needed} of {capacity} GiB", "stays-free": "; {left} ({share} %) stay free.",
-    short: ", {short} short", "may-die": "; some simulations fit and others do not.", "dies-in": ". Dies in {what} ({when}).", "dies-when": ". Dies in {when}.",
+    short: ", {short} short", "needs-file": "Open {file} again", "needs-file-help": "The link has all settings, but not the file: open {file} above, or drop it on the page.", later: "; {needed} in later steps",
+    "too-large": "{file} has {size}; at most {most} are taken here. The command line has no such limit.", "whole-number": "needs a whole number from 1 on", "may-die": "; some simulations fit and others do not.", "dies-in": ". Dies in {what} ({when}).", "dies-when": ". Dies in {when}.",
     "dies-build": ". Dies while the model and its inputs are moved to the GPU.", "op-of": "{op} of {module}", when: "step {step}, {phase}",
     draft: "from the {steps} steps shown; later ones are being simulated…",
     precision: "Precision", "as-built": "as built", autocast: "autocast {dtype}", optimizer: "Optimizer", checkpoint: "Checkpointing", off: "off", blocks: "every block",
@@ -43,7 +44,7 @@ const WORDS = {
   },
   zh: {
     skip: "跳到结果", motto: "你的训练能放进这块 GPU 吗？逐算子模拟，而不是套公式估算。",
-    token: "此服务器需要令牌", show: "显示", question: "你的训练", answer: "结果", model: "模型",
+    token: "此服务器需要令牌", "wrong-token": "令牌不对", show: "显示", question: "你的训练", answer: "结果", model: "模型",
     file: "打开文件…", "your-file": "你的文件", more: "其他所有设置", changed: "已改 {number} 项", reset: "重置所有设置",
     timeline: "{steps} 步中的显存", compare: "换成其他 GPU", "add-gpu": "添加 GPU…", remove: "移除 {gpu}",
     plan: "怎样才能放得下，或放得更好", search: "搜索方案", fix: "怎样才放得下？",
@@ -58,7 +59,8 @@ const WORDS = {
     "no-server": "vramfit 没有回应（{why}）。它还在运行吗？", "no-answer": "这些设置没有结果", "no-limit": "的显存；没有给出上限",
     title: "{where} {verdict}", "verdict-fits": "放得下", "verdict-too-close": "难以断定", "verdict-does-not-fit": "放不下",
     "on-gpu": "{gpu}", "in-cap": "{cap}", needs: "需要 {needed} GiB，共有 {capacity} GiB", "stays-free": "；剩余 {left}（{share} %）。",
-    short: "，还差 {short}", "may-die": "；有的模拟放得下，有的放不下。", "dies-in": "。在 {what} 处爆显存（{when}）。", "dies-when": "。在{when}爆显存。",
+    short: "，还差 {short}", "needs-file": "请重新打开 {file}", "needs-file-help": "链接包含所有设置，但不含文件：请在上面打开 {file}，或把它拖到页面上。", later: "；之后的步骤 {needed}",
+    "too-large": "{file} 有 {size}；这里最多接受 {most}。命令行没有这个限制。", "whole-number": "需要 1 或更大的整数", "may-die": "；有的模拟放得下，有的放不下。", "dies-in": "。在 {what} 处爆显存（{when}）。", "dies-when": "。在{when}爆显存。",
     "dies-build": "。在把模型和输入搬到 GPU 时爆显存。", "op-of": "{module} 的 {op}", when: "第 {step} 步，{phase}",
     draft: "仅据显示的 {steps} 步；之后的步骤正在模拟…",
     precision: "精度", "as-built": "原样", autocast: "autocast {dtype}", optimizer: "优化器", checkpoint: "激活检查点", off: "关", blocks: "每个块",
@@ -85,6 +87,7 @@ const WORDS = {
 const NAMES = {
   sizes: { batch: ["Batch", "批大小"], seq: ["Sequence length", "序列长度"], seq_labels: ["Sequence length of labels", "标签序列长度"], image: ["Image size", "图像尺寸"], height: ["Height", "高"], width: ["Width", "宽"] },
   phases: { build: ["build", "构建"], forward: ["forward", "前向"], backward: ["backward", "反向"], step: ["optimizer", "优化器"], eval: ["eval", "评估"] },
+  "short-phases": { forward: ["fwd", "前"], backward: ["bwd", "反"], step: ["opt", "优"], eval: ["eval", "评"] },
   groups: { Model: ["Model", "模型"], "Fine-tuning": ["Fine-tuning", "微调"], Training: ["Training", "训练"], GPU: ["GPU", "GPU"], "Several GPUs": ["Several GPUs", "多 GPU"] },
   tasks: {
     "image classification": ["image classification", "图像分类"], "language modelling": ["language modelling", "语言建模"], "word language modelling": ["word language modelling", "词级语言建模"],
@@ -116,6 +119,7 @@ function words(key, values = {}) {
 const named = (kind, name) => NAMES[kind][name]?.[state.language === "zh" ? 1 : 0] ?? name;
 const sizeName = (name) => named("sizes", name);
 const phaseName = (name) => named("phases", name);
+const shortPhaseName = (name) => named("short-phases", name);
 const groupName = (name) => named("groups", name);
 const taskName = (name) => named("tasks", name);
 const optionName = (name) => named("options", name);
