@@ -76,7 +76,7 @@ impl Drop for Server {
 
 /// The answer without the keys that only the API has.
 fn report(mut answer: Value) -> Value {
-    for key in ["timeline", "command", "plan_command"] {
+    for key in ["timeline", "command", "plan_command", "built_in"] {
         answer.as_object_mut().unwrap().remove(key);
     }
     answer
