@@ -41,7 +41,7 @@ pub fn command() -> Command {
         })
         .collect();
     let template = format!(
-        "{{about}}\n{first}\n{list}\
+        "{{about}}\n{first}{list}\
          {head}Options{head:#}  {literal}--json --color[=WHEN] --no-color{literal:#} everywhere; {literal}vramfit COMMAND --help{literal:#}\n\
          {head}Exit codes{head:#}  0 fits, no findings; 1 does not fit, findings; 2 bad usage or input\n"
     );
