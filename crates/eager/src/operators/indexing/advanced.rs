@@ -6,7 +6,7 @@ use vramfit_graph::dims::Dims;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
-use super::pieces::indices;
+use super::pieces::{indices, spread};
 use super::selected::nonzero;
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 use crate::kernels::cub;
@@ -68,18 +68,6 @@ pub(super) fn broadcast(places: &Indices) -> Dims {
         }
     }
     shape
-}
-
-/// A tensor seen in the shape it broadcasts to.
-pub(super) fn spread(tensor: &Tensor, shape: &[i64]) -> Layout {
-    let skipped = shape.len() - tensor.shape().len();
-    let strides = (0..shape.len())
-        .map(|dim| match dim.checked_sub(skipped) {
-            Some(place) if tensor.shape()[place] == shape[dim] => tensor.layout().strides[place],
-            _ => 0,
-        })
-        .collect();
-    Layout { dtype: tensor.dtype(), shape: shape.into(), strides }
 }
 
 /// How many places masks have: the size of the result where the indexed dimensions stood.

@@ -3,6 +3,7 @@
 use smallvec::smallvec;
 use vramfit_graph::dims::Dims;
 use vramfit_graph::dtype::Dtype;
+use vramfit_graph::layout::Layout;
 
 use crate::autograd::{Backward, Context, Edge, Gradients, Node, Tensor};
 use crate::operators::call::{Call, Outcome};
@@ -32,4 +33,16 @@ pub(super) fn written(call: &Call<'_>, edge: Option<Edge>) -> Outcome {
 /// A tensor of 64-bit indices.
 pub(super) fn indices(context: &Context, shape: &[i64]) -> Tensor {
     context.empty_contiguous(Dtype::Int64, shape)
+}
+
+/// A tensor seen in the shape it broadcasts to.
+pub(super) fn spread(tensor: &Tensor, shape: &[i64]) -> Layout {
+    let skipped = shape.len() - tensor.shape().len();
+    let strides = (0..shape.len())
+        .map(|dim| match dim.checked_sub(skipped) {
+            Some(place) if tensor.shape()[place] == shape[dim] => tensor.layout().strides[place],
+            _ => 0,
+        })
+        .collect();
+    Layout { dtype: tensor.dtype(), shape: shape.into(), strides }
 }

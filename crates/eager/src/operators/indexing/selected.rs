@@ -5,8 +5,7 @@ use vramfit_graph::dims::Dims;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
 
-use super::advanced::spread;
-use super::pieces::indices;
+use super::pieces::{indices, spread};
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 use crate::kernels::cub;
 use crate::operators::call::{Call, Outcome, Unmodelled};
