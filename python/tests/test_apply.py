@@ -204,7 +204,8 @@ def test_other_precisions_are_near(captures, settings):
     start = planned(captures, **settings).start
     model, inputs, targets = blocks()
     wanted = plain(copy.deepcopy(model), inputs, targets)
-    applied = start.apply(model, torch.optim.AdamW(model.parameters()), loss=loss_function)
+    optimizer = torch.optim.AdamW(model.parameters(), foreach=True)
+    applied = start.apply(model, optimizer, loss=loss_function)
     loss = applied.step(inputs, targets)
     assert torch.isfinite(loss) and (applied.scaler is not None) == ("fp16" in settings.values())
     found = {name: value.float() for name, value in gradients(model).items()}
@@ -214,6 +215,9 @@ def test_other_precisions_are_near(captures, settings):
         assert_same(found, wanted, 0.1)
     applied.undo()
     assert all(weight.dtype == torch.float32 for weight in (*model.parameters(), *model.buffers()))
+    optimizer.zero_grad()
+    loss_function(model(inputs), targets).backward()
+    optimizer.step()
 
 
 def test_a_loop_of_ones_own_uses_the_parts(captures):

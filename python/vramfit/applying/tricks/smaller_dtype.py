@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class SmallerDtype(LiveTrick):
-    """Casts the model, and floating-point inputs with it. Undo restores the dtypes, but the weights stay rounded."""
+    """Casts the model, and floating-point inputs with it. Undo restores the dtypes, the optimizer's too, but the weights stay rounded."""
 
     def check(self, applied: "Applied") -> None:
         if applied.plan.parts.dtype is not None and applied.optimizer is not None and applied.optimizer.state:
@@ -41,6 +41,10 @@ class SmallerDtype(LiveTrick):
         def back() -> None:
             for tensor, old in before:
                 tensor.data = tensor.data.to(old)
+                if isinstance(applied.optimizer, torch.optim.Optimizer):
+                    # What it has kept since has the weights' type.
+                    state = applied.optimizer.state.get(tensor, {})
+                    state.update({key: value.to(old) for key, value in state.items() if isinstance(value, torch.Tensor) and value.dtype is dtype})
             # `to` replaces buffers instead of changing them.
             for name, old in buffers:
                 owner, _, last = name.rpartition(".")
