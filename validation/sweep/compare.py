@@ -27,7 +27,7 @@ KINDS = ("allocated", "reserved")
 PAGE = FOLDER.parents[1] / "docs" / "sweep-accuracy.md"
 BLIND = FOLDER / "blind.jsonl.gz"
 FOOTER = """
-What these led to. How the list fares since is no blind result: the changes were chosen after seeing it.
+What these led to. The list was not estimated again since.
 
 - LED and Longformer write into parts of their scores and go on with other views of them. Autograd gives such a view a new history when it is used next; until
   then the base's is kept by its views. Both are followed now, so is a write into a linear layer's result, which is a view of the product. All 4,493 and 5,317
