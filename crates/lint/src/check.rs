@@ -8,7 +8,7 @@ use ruff_text_size::{TextLen, TextSize};
 use crate::analysis::facts::EventKind;
 use crate::analysis::{FileFacts, analyse};
 use crate::document::Document;
-use crate::finding::Finding;
+use crate::finding::{Finding, Severity};
 use crate::nesting::too_deep;
 use crate::project::Project;
 use crate::recorded::block_around;
@@ -105,16 +105,23 @@ pub fn check_among(document: &Document, selection: &Selection, around: Option<(&
     let comments = Comments::new(document, parsed.tokens());
     // A rule reports a line once, however many calls lead there. Where a call keeps a graph, another that keeps the tensor alone
     // says nothing new.
-    findings.sort_by_key(|finding| (finding.range.start(), finding.code));
-    let mut reported: Vec<(usize, &str)> = Vec::new();
+    findings.sort_by_key(|finding| (finding.range.start(), finding.code, finding.open.len()));
+    let mut reported: Vec<(usize, &str, bool)> = Vec::new();
     findings.retain(|finding: &Finding| {
-        let key = (document.line_of(finding.range.start()), finding.code);
-        let keeps_graph = || ["VF001", "VF002"].iter().any(|graph| reported.contains(&(key.0, graph)));
-        let is_new = !(reported.contains(&key) || key.1 == "VF016" && keeps_graph());
-        reported.push(key);
+        let (line, code, is_shown) = (document.line_of(finding.range.start()), finding.code, finding.is_shown());
+        // A note yields to what is shown.
+        let is_reported = |code: &str| {
+            reported.iter().any(|(at, other, shown)| *at == line && *other == code && (*shown || !is_shown))
+        };
+        let keeps_graph = || ["VF001", "VF002"].into_iter().any(is_reported);
+        let is_new = !(is_reported(code) || code == "VF016" && keeps_graph());
+        reported.push((line, code, is_shown));
         is_new && !comments.suppress(document, finding.range, finding.code)
     });
     for finding in &mut findings {
+        if !finding.is_shown() {
+            finding.severity = Severity::Note;
+        }
         finding.block = block_around(&module.body, finding.range);
     }
     Checked { findings, error: None }

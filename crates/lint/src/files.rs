@@ -36,6 +36,8 @@ pub struct Options {
     pub ignore: Vec<String>,
     /// Also check the unit tests that are in folders.
     pub include_tests: bool,
+    /// Also report what the source does not show, as notes.
+    pub notes: bool,
 }
 
 /// Checks all files in parallel; the reports are sorted by path.
@@ -119,7 +121,8 @@ fn check_bytes(
     };
     match settings.selection(path, options.select.as_deref(), &options.ignore) {
         Ok(selection) => {
-            let checked = check_among(&document, &selection, project.map(|project| (project, path)));
+            let mut checked = check_among(&document, &selection, project.map(|project| (project, path)));
+            checked.findings.retain(|finding| options.notes || finding.is_shown());
             report(Some(document), checked, None)
         }
         Err(error) => report(None, Checked::default(), Some(error)),

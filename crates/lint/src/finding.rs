@@ -2,6 +2,7 @@
 
 use ruff_text_size::TextRange;
 
+use crate::evidence::Open;
 use crate::recorded::{Recorded, Subject};
 
 /// How much it matters.
@@ -56,6 +57,8 @@ pub struct Finding {
     pub subject: Subject,
     /// The innermost block of statements around it.
     pub block: TextRange,
+    /// What it claims and the source does not show: then it is a note.
+    pub open: Vec<Open>,
     /// What a recording says about it; whoever has one fills this in.
     pub recorded: Option<Recorded>,
 }
@@ -73,6 +76,7 @@ impl Finding {
             fix: None,
             subject: Subject::Nothing,
             block: range,
+            open: Vec::new(),
             recorded: None,
         }
     }
@@ -82,6 +86,18 @@ impl Finding {
     pub fn about(mut self, subject: Subject) -> Finding {
         self.subject = subject;
         self
+    }
+
+    /// Sets what the source leaves open.
+    #[must_use]
+    pub fn leaves_open(mut self, open: Vec<Open>) -> Finding {
+        self.open = open;
+        self
+    }
+
+    /// Whether the source shows all that it claims.
+    pub fn is_shown(&self) -> bool {
+        self.open.is_empty()
     }
 
     /// Sets what it costs.

@@ -6,6 +6,7 @@
 mod analysis;
 mod check;
 mod document;
+mod evidence;
 pub mod files;
 mod finding;
 pub mod fix;
@@ -20,6 +21,7 @@ mod test_files;
 
 pub use check::{Checked, check, check_among};
 pub use document::{Document, Position};
+pub use evidence::Open;
 pub use finding::{Edit, Finding, Fix, Severity};
 pub use project::Project;
 pub use recorded::{Recorded, Subject};

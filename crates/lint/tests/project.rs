@@ -8,13 +8,22 @@ use vramfit_lint::files::{Options, check_paths};
 
 /// The findings in a folder with these files: `file:line code`.
 fn found(files: &[(&str, &str)]) -> Vec<String> {
+    found_with(files, &Options::default())
+}
+
+/// The findings and notes.
+fn noted(files: &[(&str, &str)]) -> Vec<String> {
+    found_with(files, &Options { notes: true, ..Options::default() })
+}
+
+fn found_with(files: &[(&str, &str)], options: &Options) -> Vec<String> {
     let folder = tempfile::tempdir().unwrap();
     for (name, text) in files {
         let path = folder.path().join(name);
         fs::create_dir_all(path.parent().unwrap()).unwrap();
         fs::write(path, text).unwrap();
     }
-    let reports = check_paths(&[folder.path().to_path_buf()], &Options::default()).unwrap();
+    let reports = check_paths(&[folder.path().to_path_buf()], options).unwrap();
     let mut all = Vec::new();
     for report in &reports {
         assert!(report.unreadable.is_none() && report.checked.error.is_none(), "{report:?}");
@@ -249,6 +258,10 @@ class Angle(object):
         return np.mean(said.cpu().numpy() - wanted.cpu().numpy())
 ";
     let tensor = angle.replace("np.mean(said.cpu().numpy() - wanted.cpu().numpy())", "(said - wanted).abs().mean()");
-    assert_eq!(found(&[("angle.py", angle), ("main.py", main)]), [""; 0]);
-    assert_eq!(found(&[("angle.py", &tensor), ("main.py", main)]), ["main.py:9 VF016"]);
+    assert_eq!(noted(&[("angle.py", angle), ("main.py", main)]), [""; 0]);
+    assert_eq!(noted(&[("angle.py", &tensor), ("main.py", main)]), ["main.py:9 VF016"]);
+    // The caller may want what is returned on the GPU; what is brought to main memory as a whole nobody wants there.
+    assert_eq!(found(&[("angle.py", &tensor), ("main.py", main)]), [""; 0]);
+    let brought = main.replace("return found", "return torch.stack(found).cpu()");
+    assert_eq!(found(&[("angle.py", &tensor), ("main.py", &brought)]), ["main.py:9 VF016"]);
 }

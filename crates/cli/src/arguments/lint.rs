@@ -24,6 +24,9 @@ pub struct Lint {
     /// them. A file that is named is always checked.
     #[arg(long)]
     pub include_tests: bool,
+    /// Also show notes: what may waste memory, though the source does not show all of it. They leave the exit code as it is.
+    #[arg(long)]
+    pub notes: bool,
     /// Apply fixes that do not change what the program computes.
     #[arg(long)]
     pub fix: bool,

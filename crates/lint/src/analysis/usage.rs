@@ -74,6 +74,11 @@ impl Usage {
         self.moved.contains(path)
     }
 
+    /// All variables that are moved to a device, or changed in their type.
+    pub fn moved(&self) -> impl Iterator<Item = &str> {
+        self.moved.iter().map(String::as_str)
+    }
+
     /// Whether a variable is set to training or evaluation mode, as no tensor is.
     pub fn has_mode(&self, path: &str) -> bool {
         self.with_mode.contains(path)

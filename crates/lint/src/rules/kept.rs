@@ -4,9 +4,11 @@ use ruff_python_ast::{BoolOp, CmpOp, Expr, ExprCompare, Stmt};
 use ruff_text_size::{Ranged, TextRange};
 
 use crate::analysis::device::Device;
-use crate::analysis::facts::{Event, EventKind, FileFacts, Iterates, Keeping, LoopId, Repeats, ScopeId};
+use crate::analysis::facts::{Event, EventKind, FileFacts, Gradients, Iterates, Keeping, LoopId, Repeats, ScopeId};
 use crate::analysis::names;
+use crate::analysis::value::Value;
 use crate::analysis::value::{Bound, Certainty, Tensor};
+use crate::evidence::{self, Open};
 use crate::recorded::Subject;
 
 use super::kept_loop::{collects, evaluates, has_call};
@@ -44,6 +46,8 @@ pub struct Kept<'a> {
     pub is_freed: bool,
     /// The memory that it keeps.
     pub subject: Subject,
+    /// What the source does not show of it.
+    pub open: Vec<Open>,
 }
 
 /// Everything the program keeps across iterations without a later backward pass for it.
@@ -170,6 +174,22 @@ fn look<'a>(facts: &FileFacts<'a>, events: &[Event<'a>], event: &Event<'a>, repo
         return None;
     }
     let keeps_graph = has_graph && !is_freed;
+    let is_tensor = match value {
+        Value::Tensor(_) | Value::Structure(_) => true,
+        Value::Tuple(_) => has_graph,
+        _ => false,
+    };
+    let stays = || evidence::stays_on_gpu(facts, event.scope, container, event.statement.start());
+    let open = if has_graph {
+        let is_called = facts.loops[number].repeats == Repeats::Forward;
+        evidence::open([(Open::Graph, is_tensor && event.gradients == Gradients::On), (Open::Amount, !is_called)])
+    } else {
+        evidence::open([
+            (Open::Graph, is_tensor),
+            (Open::Amount, evidence::goes_through_data(facts, number)),
+            (Open::Use, container.contains('.') || !stays()),
+        ])
+    };
     let subject = kept_subject::subject(facts, event, expression, *how, number, keeps_graph);
     Some(Kept {
         what,
@@ -179,6 +199,7 @@ fn look<'a>(facts: &FileFacts<'a>, events: &[Event<'a>], event: &Event<'a>, repo
         how: *how,
         is_freed,
         subject,
+        open,
     })
 }
 

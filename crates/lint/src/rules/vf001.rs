@@ -23,7 +23,7 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
             _ => "kept in",
         };
         let message = format!("loss `{}` is {how} `{}` with its graph", shorten(value), kept.container);
-        let finding = Finding::new(RULE.code, kept.statement, message).about(kept.subject);
+        let finding = Finding::new(RULE.code, kept.statement, message).about(kept.subject).leaves_open(kept.open);
         let finding = if kept.is_freed {
             finding
                 .costs(match kept.how {

@@ -21,7 +21,7 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
             shorten(facts.text(kept.expression)),
             kept.container
         );
-        let finding = Finding::new(RULE.code, kept.statement, message).about(kept.subject);
+        let finding = Finding::new(RULE.code, kept.statement, message).about(kept.subject).leaves_open(kept.open);
         let finding = if kept.is_freed {
             finding
                 .costs("each iteration: the tensor itself on the GPU, and its graph's nodes in main memory")

@@ -11,6 +11,7 @@ use crate::analysis::FileFacts;
 use crate::analysis::facts::{Event, EventKind, Gradients, Iterates, LoopId, Repeats, ScopeId, ScopeKind};
 use crate::analysis::index::{ClassKind, FunctionId};
 use crate::analysis::names::{self, Role};
+use crate::evidence::{self, Open};
 use crate::finding::{Edit, Finding, Severity};
 use crate::recorded::Subject;
 use ruff_text_size::{TextRange, TextSize};
@@ -41,7 +42,7 @@ type Modes<'a> = HashMap<&'a str, (bool, usize, ScopeId)>;
 fn check_root(facts: &FileFacts<'_>, events: &[Event<'_>], findings: &mut Vec<Finding>) {
     // By model: whether it is in evaluation mode, since which event, and in which function.
     let mut modes: Modes<'_> = HashMap::new();
-    let mut reported: HashSet<Evaluation> = HashSet::new();
+    let mut reported: HashSet<(Evaluation, bool)> = HashSet::new();
     let mut needed: Vec<(u32, ScopeId)> = Vec::new();
     for event in events {
         let provenance = match &event.kind {
@@ -117,13 +118,41 @@ fn check_root(facts: &FileFacts<'_>, events: &[Event<'_>], findings: &mut Vec<Fi
                 } else {
                     evaluation
                 };
-                if (is_evaluation || is_teacher) && reported.insert(place) {
-                    findings.push(finding(facts, event, is_teacher, mode.is_some()));
+                if is_evaluation || is_teacher {
+                    let open = left_open(facts, event, module, evaluation, mode.is_some());
+                    if reported.insert((place, open.is_empty())) {
+                        findings.push(finding(facts, event, is_teacher, mode.is_some()).leaves_open(open));
+                    }
                 }
             }
             _ => {}
         }
     }
+}
+
+/// What the source does not show of an evaluation. That nobody needs the graph is shown by the network's mode, by a loop over data for
+/// evaluations, or by a result that leaves its graph; but not where a single call hands its result on.
+fn left_open(
+    facts: &FileFacts<'_>,
+    event: &Event<'_>,
+    module: &str,
+    evaluation: Evaluation,
+    has_mode: bool,
+) -> Vec<Open> {
+    let at = event.range.start().to_u32();
+    let is_handed_on = facts.escaped.contains(&at);
+    let is_named = match evaluation {
+        Evaluation::Loop(number) => facts.loops[number].iterates == Iterates::Batches(Role::Evaluation),
+        Evaluation::Function(_) => false,
+    };
+    let repeats = facts.loops_around(event.scope).any(|number| !evidence::ends_at_once(facts, number));
+    // Who calls a function from elsewhere may switch gradients off around it.
+    let is_read_out = facts.arrays.contains(&at) && !is_handed_on && repeats;
+    evidence::open([
+        (Open::Place, evidence::uses_gpu(facts) || evidence::is_placed(facts, module)),
+        (Open::Graph, (has_mode || is_named || is_read_out) && (repeats || !is_handed_on)),
+        (Open::Amount, repeats),
+    ])
 }
 
 /// Whether each batch's result ends as numbers or detached in the function itself, which needs no gradients, nor does a loop around it.

@@ -7,6 +7,7 @@ use super::unit_test::is_unit_test;
 use crate::analysis::FileFacts;
 use crate::analysis::facts::{Event, EventKind, LoopId, Repeats};
 use crate::analysis::value::ProvenanceRef;
+use crate::evidence::{self, Open};
 use crate::finding::{Finding, Severity};
 use ruff_text_size::{Ranged, TextRange};
 
@@ -55,6 +56,7 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
                     event.range,
                     format!("`{argument}` in a loop without a second backward pass through this graph"),
                 )
+                .leaves_open(evidence::open([(Open::Use, evidence::trains_here(facts, events, event.scope))]))
                 .costs("the activations of the step stay after backward(): they overlap with the next forward pass")
                 .advises(
                     "leave it out; where a state is carried on (an RNN's hidden state), `.detach()` the state instead",

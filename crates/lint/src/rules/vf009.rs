@@ -6,6 +6,7 @@ use crate::analysis::FileFacts;
 use crate::analysis::facts::{EventKind, ScopeId, ScopeKind};
 use crate::analysis::index::ClassKind;
 use crate::analysis::names;
+use crate::evidence::{self, Open};
 use crate::finding::{Edit, Finding};
 use ruff_python_ast::Expr;
 
@@ -58,6 +59,7 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
                 _ => "in the training loop".into(),
             };
             let mut finding = Finding::new(RULE.code, event.range, format!("`torch.cuda.empty_cache()` {place}"))
+                .leaves_open(evidence::open([(Open::Amount, evidence::runs_each_round(facts, event.scope, number))]))
                 .costs("each call waits for the GPU and gives back blocks that the next step asks the driver for again; it lowers no peak")
                 .advises("take it out; against fragmentation set PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True");
             if event.statement == event.range && stands_among_others(facts, event.statement.start().into()) {

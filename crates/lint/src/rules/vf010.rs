@@ -7,6 +7,7 @@ use crate::analysis::device::Device;
 use crate::analysis::facts::{Event, EventKind};
 use crate::analysis::index::ClassKind;
 use crate::analysis::names;
+use crate::evidence::{self, Open};
 use crate::finding::{Edit, Finding};
 use crate::recorded::Subject;
 use ruff_python_ast::Expr;
@@ -57,6 +58,7 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
         };
         let mut finding = Finding::new(RULE.code, event.range, message)
             .about(Subject::Made)
+            .leaves_open(evidence::open([(Open::Place, *has_location || is_placed(facts, at))]))
             .costs("a second copy of all weights (and of the optimizer's state, if saved) on the GPU while it lives")
             .advises("`map_location=\"cpu\"`: load_state_dict copies to where the parameters are");
         let text = facts.text(*call);
@@ -78,6 +80,16 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
         };
         findings.push(finding);
     }
+}
+
+/// Whether the file places what takes the checkpoint over. A training that goes on has its optimizer's state beside its network.
+fn is_placed(facts: &FileFacts<'_>, load: u32) -> bool {
+    facts.roots.iter().flatten().any(|event| match &event.kind {
+        EventKind::LoadState { from, into, is_optimizer } if *from == load => {
+            *is_optimizer || into.as_deref().is_some_and(|into| evidence::is_placed(facts, into))
+        }
+        _ => false,
+    })
 }
 
 /// Whether a network fills itself or its parts in its constructor, which moves nothing and keeps nothing of the checkpoint.

@@ -9,6 +9,7 @@ use super::unit_test::is_unit_test;
 use crate::analysis::FileFacts;
 use crate::analysis::facts::{Event, EventKind, Gradients, Iterates, Repeats};
 use crate::analysis::names;
+use crate::evidence::{self, Open};
 use crate::finding::{Edit, Finding};
 use crate::recorded::Subject;
 
@@ -47,7 +48,9 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
                     continue;
                 }
                 if let Some((factory, made)) = factory(facts, source) {
-                    findings.push(made_on_cpu(facts, call, factory, made));
+                    let matters = !is_tiny(factory);
+                    let finding = made_on_cpu(facts, call, factory, made);
+                    findings.push(finding.leaves_open(evidence::open([(Open::Amount, matters)])));
                 }
             } else if is_sliced_set(facts, event, source) {
                 findings.push(whole(
@@ -59,8 +62,10 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
     }
 }
 
+/// How large a data set is, and whether it belongs on the GPU, no source shows.
 fn whole(range: TextRange, message: String) -> Finding {
     Finding::new(RULE.code, range, message)
+        .leaves_open(vec![Open::Amount])
         .about(Subject::Made)
         .costs("the size of the set, for the whole training; a batch at a time needs the size of a batch")
         .advises("move each batch in the loop: `x = x.to(device, non_blocking=True)` with `pin_memory=True`")
@@ -115,6 +120,12 @@ fn factory<'a>(facts: &FileFacts<'_>, source: &'a Expr) -> Option<(&'a ExprCall,
     let is_literal = name == "tensor" && call.arguments.args.first().is_some_and(is_list);
     let has_device = call.arguments.find_keyword("device").is_some();
     ((serves || is_literal) && !has_device).then(|| (call, name.to_string()))
+}
+
+/// Whether a factory makes one row with a number for each of a few parts: `torch.zeros(len(batches))`.
+fn is_tiny(factory: &ExprCall) -> bool {
+    let is_length = |size: &Expr| matches!(size, Expr::Call(call) if matches!(&*call.func, Expr::Name(name) if name.id.as_str() == "len"));
+    matches!(&factory.arguments.args[..], [size] if is_length(size))
 }
 
 /// A number that needs no tensor's contents: `4`, `len(x)`, `x.size(0)`, `x.shape[0]`.

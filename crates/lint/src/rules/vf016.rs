@@ -23,6 +23,7 @@ fn check(facts: &FileFacts<'_>, findings: &mut Vec<Finding>) {
         );
         let mut finding = Finding::new(RULE.code, kept.statement, message)
             .about(kept.subject)
+            .leaves_open(kept.open)
             .costs("each iteration: the tensor, 512 B on the GPU at least, until the list is freed")
             .advises("move it: `.cpu()`, or `.item()` for a number; or add it up in one tensor");
         if takes_method(kept.expression) {

@@ -43,6 +43,9 @@ struct FindingReport<'a> {
     /// The cell of a notebook, counted from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     cell: Option<usize>,
+    /// With `--notes`: what it claims and the source does not show; then it is a note, and no finding.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    not_shown: Vec<&'static str>,
     /// With `--with`: what the recording says, if it has lines of this file.
     #[serde(skip_serializing_if = "Option::is_none")]
     recorded: Option<RecordedReport>,
@@ -109,6 +112,7 @@ impl<'a> FindingReport<'a> {
             advice: "mend the file, or leave it out",
             fix: None,
             cell: start.and_then(|start| start.cell),
+            not_shown: Vec::new(),
             recorded: None,
         })
     }
@@ -128,6 +132,7 @@ impl<'a> FindingReport<'a> {
             advice: &finding.advice,
             fix: finding.fix.as_ref().map(|fix| FixReport { title: &fix.title, safe: fix.is_safe }),
             cell: start.cell,
+            not_shown: finding.open.iter().map(|open| open.name()).collect(),
             recorded: finding.recorded.as_ref().map(RecordedReport::from),
         }
     }

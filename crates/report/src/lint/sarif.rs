@@ -40,6 +40,13 @@ pub fn sarif(reports: &[FileReport]) -> Value {
             if let (Some(recorded), Some(result)) = (&finding.recorded, result.as_object_mut()) {
                 result.insert("properties".into(), json!({"recorded": RecordedReport::from(recorded)}));
             }
+            if !finding.is_shown()
+                && let Some(result) = result.as_object_mut()
+            {
+                let open: Vec<&str> = finding.open.iter().map(|open| open.name()).collect();
+                let properties = result.entry("properties").or_insert_with(|| json!({}));
+                properties["notShown"] = json!(open);
+            }
             results.push(result);
         }
     }

@@ -44,6 +44,10 @@ fn one(report: &FileReport, document: &Document, finding: &Finding) -> String {
             };
         }
     };
+    if !finding.is_shown() {
+        let open: Vec<&str> = finding.open.iter().map(|open| open.words()).collect();
+        add("not shown", &open.join(", and "));
+    }
     add("costs", &finding.cost);
     if let Some(recorded) = recorded::words(finding) {
         add("recorded", &recorded);
@@ -93,7 +97,9 @@ pub fn errors(reports: &[FileReport]) -> String {
 
 /// The last line: how many findings, and how many `--fix` fixes.
 pub fn summary(reports: &[FileReport]) -> String {
-    let findings = || reports.iter().flat_map(|report| &report.checked.findings);
+    let all = || reports.iter().flat_map(|report| &report.checked.findings);
+    let findings = || all().filter(|finding| finding.is_shown());
+    let notes = all().count() - findings().count();
     let (count, fixable) =
         (findings().count(), findings().filter(|finding| finding.fix.as_ref().is_some_and(|fix| fix.is_safe)).count());
     let unsafely = findings().filter(|finding| finding.fix.as_ref().is_some_and(|fix| !fix.is_safe)).count();
@@ -106,14 +112,21 @@ pub fn summary(reports: &[FileReport]) -> String {
         let bad = AnsiColor::Red.on_default();
         return format!("{bad}Nothing was checked{bad:#}: {missing}.\n");
     }
+    let with_notes = |text: String| match notes {
+        0 => text,
+        _ => format!("{}, and {}", text.trim_end().trim_end_matches('.'), plural(notes, "note")) + ".\n",
+    };
     if count == 0 && unchecked > 0 {
         return format!("Nothing found in the {} that could be checked; {missing}.\n", plural(files, "file"));
     }
     if count == 0 {
         let good = AnsiColor::Green.on_default();
-        return format!("{good}No findings{good:#} in {}.\n", plural(files, "file"));
+        return with_notes(format!("{good}No findings{good:#} in {}.\n", plural(files, "file")));
     }
     let mut text = format!("{} in {}", plural(count, "finding"), plural(files, "file"));
+    if notes > 0 {
+        text += &format!("; {}", plural(notes, "note"));
+    }
     if fixable > 0 {
         text += &format!("; {fixable} can be fixed with --fix");
     }

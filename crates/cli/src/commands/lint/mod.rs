@@ -52,7 +52,7 @@ pub fn run(options: &Lint, output: &Output) -> Result<ExitStatus, Failure> {
     }
     show(&reports, format, options)?;
     report_errors(&reports)?;
-    let is_clean = reports.iter().all(|report| report.checked.findings.is_empty());
+    let is_clean = reports.iter().all(|report| report.checked.findings.iter().all(|finding| !finding.is_shown()));
     Ok(if is_clean { ExitStatus::Good } else { ExitStatus::Bad })
 }
 
@@ -70,7 +70,12 @@ fn report_errors(reports: &[FileReport]) -> Result<(), Failure> {
 }
 
 fn wanted(options: &Lint) -> Options {
-    Options { select: options.select.clone(), ignore: options.ignore.clone(), include_tests: options.include_tests }
+    Options {
+        select: options.select.clone(),
+        ignore: options.ignore.clone(),
+        include_tests: options.include_tests,
+        notes: options.notes,
+    }
 }
 
 fn check(paths: &[PathBuf], options: &Lint) -> Result<Vec<FileReport>, Failure> {
@@ -160,7 +165,7 @@ fn fix_input(report: &FileReport, options: &Lint) -> Result<ExitStatus, Failure>
         .map_err(|error| Failure::new(format!("standard output: {error}")))?;
     let left = [check_bytes(text.into_bytes(), options)?];
     report_errors(&left)?;
-    if left[0].checked.findings.is_empty() {
+    if left[0].checked.findings.iter().all(|finding| !finding.is_shown()) {
         return Ok(ExitStatus::Good);
     }
     let _ = anstream::stderr().lock().write_all(report::text(&left).as_bytes());
