@@ -1,13 +1,15 @@
 //! Packs models: `pack FOLDER NAME[:SIZE=N,…]…` reads FOLDER/NAME.vramfit, or else FOLDER/NAME.json, a configuration of
 //! Hugging Face, and writes FOLDER/NAME.packed for each, with those sizes for its example.
 //!
-//! `NAME@BASE` writes a template of configurations: what NAME has that BASE, which is also there, does not; `NAME@` all.
+//! `NAME@BASE` writes a template of configurations: what NAME has that BASE does not, which is also there or a template by now;
+//! `NAME@` all.
 
+use std::collections::HashMap;
 use std::error::Error;
 use std::path::Path;
 
 use vramfit_graph::model::{Example, Model, Size};
-use vramfit_readers::packed::{pack, pack_difference, unpack};
+use vramfit_readers::packed::{pack, pack_difference, unpack, unpack_difference};
 use vramfit_readers::read_file;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -16,7 +18,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     for argument in arguments {
         if let Some((name, base)) = argument.split_once('@') {
             let model = read(&folder, name)?;
-            let base_model = if base.is_empty() { None } else { Some(read(&folder, base)?) };
+            let is_there = || Path::new(&folder).join(format!("{base}.vramfit")).exists();
+            let base_model = match base {
+                "" => None,
+                base if is_there() => Some(read(&folder, base)?),
+                base => Some(template(base)?),
+            };
             let packed = pack_difference(&model, base_model.as_ref().map(|model| (base, model)))?;
             std::fs::write(Path::new(&folder).join(format!("{name}.packed")), packed)?;
             continue;
@@ -34,6 +41,18 @@ fn main() -> Result<(), Box<dyn Error>> {
         std::fs::write(Path::new(&folder).join(format!("{name}.packed")), packed)?;
     }
     Ok(())
+}
+
+/// A template that was made before.
+fn template(name: &str) -> Result<Model, Box<dyn Error>> {
+    let mut packed = HashMap::new();
+    for entry in Path::new(env!("CARGO_MANIFEST_DIR")).join("src/config/templates").read_dir()? {
+        let path = entry?.path();
+        let stem = path.file_stem().and_then(|stem| stem.to_str()).ok_or("a template without a name")?;
+        packed.insert(stem.to_owned(), std::fs::read(&path)?);
+    }
+    let found = |name: &str| packed.get(name).map(Vec::as_slice);
+    Ok(unpack_difference(found(name).ok_or_else(|| format!("no template {name}"))?, found)?)
 }
 
 /// A model, without what is not packed.

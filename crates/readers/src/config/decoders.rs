@@ -116,7 +116,7 @@ pub(super) fn falcon(config: &Config<'_>) -> Result<Request, ConfigError> {
     for field in ["rope_scaling", "rope_parameters"] {
         config.only(field, &[])?;
     }
-    let hidden = either(config, ["n_embed", "hidden_size"], 4544)?;
+    let hidden = config.count(present(config, ["n_embed", "hidden_size"]), 4544)?;
     config.only("ffn_hidden_size", &[(4 * hidden).into()])?;
     let heads = config.heads("num_attention_heads", 71)?;
     config.divides("num_attention_heads", heads, hidden, "hidden_size")?;
@@ -129,13 +129,49 @@ pub(super) fn falcon(config: &Config<'_>) -> Result<Request, ConfigError> {
     Ok(Request::new("falcon", values, Stack::of("transformer.h", config.layers("num_hidden_layers", 32)?)))
 }
 
-/// The first of two fields that is there, which transformers takes before the other.
-fn either(config: &Config<'_>, [first, second]: [&'static str; 2], default: i64) -> Result<i64, ConfigError> {
-    match config.maybe_count(first)? {
-        Some(count) => {
-            config.find(second);
-            Ok(count)
-        }
-        None => config.count(second, default),
+pub(super) fn bloom(config: &Config<'_>) -> Result<Request, ConfigError> {
+    config.architecture(&["BloomForCausalLM"])?;
+    for field in ["apply_residual_connection_post_layernorm", "slow_but_exact"] {
+        config.only(field, &[false.into()])?;
     }
+    for field in ["use_cache", "tie_word_embeddings"] {
+        config.only(field, &[true.into()])?;
+    }
+    config.dropout("attention_dropout", 0.0)?;
+    config.dropout("hidden_dropout", 0.0)?;
+    // Of the training code that published files come from; transformers does not read them.
+    for field in [
+        "attention_softmax_in_fp32",
+        "bias_dropout_fusion",
+        "masked_softmax_fusion",
+        "n_inner",
+        "offset_alibi",
+        "seq_length",
+        "skip_bias_add",
+        "skip_bias_add_qkv",
+    ] {
+        config.find(field);
+    }
+    let hidden = config.count(present(config, ["n_embed", "hidden_size"]), 64)?;
+    let heads = config.heads(present(config, ["n_head", "num_attention_heads"]), 8)?;
+    config.divides("n_head", heads, hidden, "hidden_size")?;
+    let layers = config.layers(present(config, ["n_layer", "num_hidden_layers"]), 2)?;
+    // Slopes of positions are made for a power of two of heads, and others for the rest.
+    let power = 1_i64 << heads.ilog2();
+    let template = if power == heads { "bloom-power" } else { "bloom" };
+    let vocabulary = config.count("vocab_size", 250_880)?;
+    let sizes = vec![
+        ("vocabulary", vocabulary),
+        ("hidden", hidden),
+        ("heads", heads),
+        ("head_dim", hidden / heads),
+        ("power", power),
+    ];
+    Ok(Request::new(template, sizes, Stack::of("transformer.h", layers)))
+}
+
+/// Which of two names of a field counts: the first that is there, as in transformers.
+fn present(config: &Config<'_>, [first, second]: [&'static str; 2]) -> &'static str {
+    let has_first = config.find(first).is_some();
+    if config.find(second).is_some() && !has_first { second } else { first }
 }

@@ -134,6 +134,44 @@ pub(super) fn deberta(config: &Config<'_>) -> Result<Request, ConfigError> {
     Ok(Request::new(template, values, Stack::of("deberta.encoder.layer", config.layers("num_hidden_layers", 24)?)))
 }
 
+/// One layer that is run as many times as there are layers.
+pub(super) fn albert(config: &Config<'_>) -> Result<Request, ConfigError> {
+    let head = config.architecture(&heads!("Albert"))?.trim_start_matches("Albert");
+    for field in ["num_hidden_groups", "inner_group_num"] {
+        config.only(field, &[1.into()])?;
+    }
+    config.only("hidden_act", &["gelu".into(), "gelu_new".into()])?;
+    config.only("position_embedding_type", &["absolute".into()])?;
+    config.only("tie_word_embeddings", &[true.into()])?;
+    config.only("problem_type", &["single_label_classification".into()])?;
+    config.dropout("classifier_dropout_prob", 0.1)?;
+    // Not read by transformers.
+    for field in ["down_scale_factor", "gap_size", "layers_to_keep", "net_structure_type", "num_memory_blocks"] {
+        config.find(field);
+    }
+    let drops = config.find("hidden_dropout_prob").and_then(Value::as_f64).is_some_and(|share| share > 0.0);
+    for field in ["hidden_dropout_prob", "attention_probs_dropout_prob"] {
+        config.dropout(field, if drops { 0.1 } else { 0.0 })?;
+    }
+    let has_new_gelu = config.find("hidden_act").is_none_or(|found| found == "gelu_new");
+    let hidden = config.count("hidden_size", 4096)?;
+    let heads = config.heads("num_attention_heads", 64)?;
+    config.divides("num_attention_heads", heads, hidden, "hidden_size")?;
+    let mut values = config.common_sizes(30000)?;
+    let inner = config.count("intermediate_size", 16384)?;
+    values.extend([("hidden", hidden), ("inner", inner), ("heads", heads), ("head_dim", hidden / heads)]);
+    values.push(("embedding", config.count("embedding_size", 128)?));
+    let template = format!(
+        "albert-{}{}{}",
+        form(config, head, &values)?,
+        if drops { "" } else { "-no-dropout" },
+        if has_new_gelu { "-new" } else { "" }
+    );
+    let layers = config.layers_from(3, "num_hidden_layers", 12)?;
+    let stacks = Stack::shared(1, "albert.encoder.albert_layer_groups.0", layers).into_iter().collect();
+    Ok(Request::new(template, values, stacks))
+}
+
 /// Refuses what the templates of BERT and Electra do not have.
 fn same_as_bert(config: &Config<'_>) -> Result<(), ConfigError> {
     config.only("hidden_act", &["gelu".into()])?;

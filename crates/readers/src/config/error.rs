@@ -14,6 +14,14 @@ pub enum ConfigError {
         /// What is known.
         known: String,
     },
+    /// A family that no template can describe.
+    #[error("model_type: {found} is not modelled: {why}")]
+    Refused {
+        /// What it says.
+        found: String,
+        /// Why.
+        why: &'static str,
+    },
     /// An architecture that has no template.
     #[error("architectures: found {found}, needed one of {known}")]
     Architecture {

@@ -12,7 +12,7 @@ use std::collections::HashMap;
 
 use numbers::Tensors;
 use regions::Regions;
-use vramfit_graph::model::{Model, Step, Tensor, TensorId, Weight};
+use vramfit_graph::model::{Model, RecordedBackward, Step, Tensor, TensorId, Weight};
 
 use super::order::Referrer;
 use super::request::Stack;
@@ -20,11 +20,15 @@ use super::request::Stack;
 /// The model with the layers in a stack that it says; `None` where its layers are not alike enough.
 pub(super) fn expand(model: &Model, stack: &Stack) -> Option<Model> {
     let (order, count) = (&stack.order, stack.order.count());
-    let path = |layer: u32| format!("{}.{}", stack.path, layer + stack.kept);
+    let path = |layer: u32| match stack.is_shared {
+        true => stack.path.to_owned(),
+        false => format!("{}.{}", stack.path, layer + stack.kept),
+    };
     let is_of =
         |name: &str, path: &str| name.strip_prefix(path).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
     let paths: Vec<String> = (0..count).map(path).collect();
-    let layer_of = |name: &str| (0..count).find(|layer| is_of(name, &paths[*layer as usize]));
+    // A layer that is run several times is one list of modules and weights, which counts as outside.
+    let layer_of = |name: &str| (0..count).find(|layer| !stack.is_shared && is_of(name, &paths[*layer as usize]));
     let regions = |names: &[Option<&str>]| -> Option<Regions<'_>> {
         let layers_of: Vec<Option<u32>> = names.iter().map(|name| name.and_then(layer_of)).collect();
         let first = layers_of.iter().position(|layer| layer.is_some()).unwrap_or(layers_of.len());
@@ -78,7 +82,10 @@ pub(super) fn expand(model: &Model, stack: &Stack) -> Option<Model> {
     made.steps.clear();
     let module_of =
         |layer: u32| model.modules.iter().position(|module| module.path.as_ref() == paths.get(layer as usize));
-    let entered: Vec<u32> = (0..count).map(|layer| Some(module_of(layer)? as u32)).collect::<Option<_>>()?;
+    let run_of = |layer: u32| if stack.is_shared { layer + stack.kept } else { 0 };
+    let entered: Vec<Run> = (0..count)
+        .map(|layer| Some(Run { module: module_of(layer)? as u32, earlier: run_of(layer) as usize }))
+        .collect::<Option<_>>()?;
     let mut known: Vec<((usize, usize), usize)> = Vec::new();
     for variant in &mut made.variants {
         let steps = &model.steps[variant.steps];
@@ -97,6 +104,7 @@ pub(super) fn expand(model: &Model, stack: &Stack) -> Option<Model> {
         if let Some(loss) = &mut variant.loss {
             *loss = tensors.one(*loss, Referrer::Outside)?;
         }
+        variant.functions = functions(&variant.functions, &step_regions, &tensors, &modules)?;
         let pair = (variant.tensors, variant.steps);
         let section = match known.iter().find(|(known, _)| *known == pair) {
             Some((_, section)) => *section,
@@ -112,14 +120,48 @@ pub(super) fn expand(model: &Model, stack: &Stack) -> Option<Model> {
     Some(made)
 }
 
+/// The backwards of the custom functions of each layer, and of the others.
+fn functions(
+    found: &[RecordedBackward],
+    steps: &Regions<'_>,
+    tensors: &Tensors<'_>,
+    modules: &Regions<'_>,
+) -> Option<Vec<RecordedBackward>> {
+    let order = steps.order();
+    let mut made = Vec::new();
+    for function in found {
+        let end = u32::try_from(function.end).ok()?;
+        let Some(source) = steps.layer(end) else {
+            made.push(tensors.backward(function, steps.map(end, Referrer::Outside)?, modules, Referrer::Outside)?);
+            continue;
+        };
+        for number in order.made_from(source) {
+            let end = steps.in_layer(end, number)?;
+            made.push(tensors.backward(function, end, modules, Referrer::Layer { number, source })?);
+        }
+    }
+    made.sort_by_key(|function| function.end);
+    Some(made)
+}
+
+/// A module's call that is one layer.
+struct Run {
+    module: u32,
+    /// How often the module has been called before.
+    earlier: usize,
+}
+
 /// Where the layers begin among the steps, and where the last one ends. What precedes a layer in the loop counts as part of the
 /// layer before.
-fn layer_steps(steps: &[Step], modules: &[u32]) -> Option<Vec<u32>> {
-    let enter = |layer: &u32| steps.iter().position(|step| matches!(step, Step::Enter(module, _) if module == layer));
-    let last = modules.last()?;
-    let exit = steps.iter().position(|step| matches!(step, Step::Exit(module, _) if module == last))?;
-    let mut cuts: Vec<u32> = modules.iter().map(|layer| Some(enter(layer)? as u32)).collect::<Option<_>>()?;
-    cuts.push(exit as u32 + 1);
+fn layer_steps(steps: &[Step], runs: &[Run]) -> Option<Vec<u32>> {
+    let find = |run: &Run, is_it: fn(&Step, u32) -> bool| {
+        let mut found = (0..).zip(steps).filter(|(_, step)| is_it(step, run.module));
+        found.nth(run.earlier).map(|(at, _)| at)
+    };
+    let enter = |step: &Step, layer: u32| matches!(step, Step::Enter(module, _) if *module == layer);
+    let exit = |step: &Step, layer: u32| matches!(step, Step::Exit(module, _) if *module == layer);
+    let mut cuts: Vec<u32> = runs.iter().map(|run| find(run, enter)).collect::<Option<_>>()?;
+    cuts.push(find(runs.last()?, exit)? + 1);
     Some(cuts)
 }
 

@@ -8,7 +8,7 @@ use super::fields::Config;
 use super::request::{Request, Stack};
 use super::{decoders, encoders, llama};
 
-const KNOWN: [&str; 24] = [
+const KNOWN: [&str; 26] = [
     "llama",
     "mistral",
     "mixtral",
@@ -24,6 +24,7 @@ const KNOWN: [&str; 24] = [
     "gpt_neox",
     "opt",
     "falcon",
+    "bloom",
     "bert",
     "roberta",
     "xlm-roberta",
@@ -31,8 +32,22 @@ const KNOWN: [&str; 24] = [
     "distilbert",
     "electra",
     "deberta-v2",
+    "albert",
     "vit",
     "t5",
+];
+
+/// Families whose program does not follow from sizes, and why.
+const REFUSED: [(&str, &str); 3] = [
+    (
+        "mamba",
+        "without the kernels of mamba_ssm it calls operators for each position of the sequence, one after the other",
+    ),
+    (
+        "falcon_mamba",
+        "without the kernels of mamba_ssm it calls operators for each position of the sequence, one after the other",
+    ),
+    ("mamba2", "without the kernels of mamba_ssm its calls depend on how the sequence divides into chunks"),
 ];
 
 /// What a configuration asks for.
@@ -47,15 +62,21 @@ pub(super) fn request(fields: &Map<String, Value>) -> Result<Request, ConfigErro
         "gpt_neox" => decoders::gpt_neox(&config)?,
         "opt" => decoders::opt(&config)?,
         "falcon" => decoders::falcon(&config)?,
+        "bloom" => decoders::bloom(&config)?,
         "bert" | "roberta" | "xlm-roberta" | "camembert" => encoders::bert(&config)?,
         "distilbert" => encoders::distilbert(&config)?,
         "electra" => encoders::electra(&config)?,
         "deberta-v2" => encoders::deberta(&config)?,
+        "albert" => encoders::albert(&config)?,
         "vit" => vit(&config)?,
         "t5" => t5(&config)?,
         _ => {
             let known = KNOWN.join(", ");
+            let refused = REFUSED.iter().find(|(name, _)| *name == family);
             let found = found.as_str().map_or_else(|| found.to_string(), |name| format!("`{name}`"));
+            if let Some((_, why)) = refused {
+                return Err(ConfigError::Refused { found, why });
+            }
             return Err(ConfigError::Family { found, known });
         }
     };

@@ -9,8 +9,9 @@ use super::ConfigError;
 
 /// Fields of any family that do not change which calls a training step makes, nor their sizes; those that say how text is generated
 /// among them.
-const HARMLESS: [&str; 75] = [
+const HARMLESS: [&str; 77] = [
     "_name_or_path",
+    "_num_labels",
     "architectures",
     "auto_map",
     "bos_token_id",
@@ -31,6 +32,7 @@ const HARMLESS: [&str; 75] = [
     "is_encoder_decoder",
     "is_llama_config",
     "label2id",
+    "language",
     "layer_norm_eps",
     "layer_norm_epsilon",
     "length_penalty",

@@ -4,9 +4,9 @@ use serde_json::Value;
 
 use super::ConfigError;
 use super::fields::Config;
-use super::order::Order;
 use super::packed_templates;
 use super::request::{Request, Stack};
+use super::windows;
 
 /// What transformers has for a family where a file does not say.
 struct Defaults {
@@ -41,8 +41,14 @@ const LLAMA: Defaults = Defaults {
 };
 const MISTRAL: Defaults =
     Defaults { architecture: "MistralForCausalLM", inner: 14336, kv_heads: Some(8), window: Some(4096), ..LLAMA };
-const QWEN2: Defaults =
-    Defaults { architecture: "Qwen2ForCausalLM", vocabulary: 151936, inner: 22016, kv_heads: Some(32), ..LLAMA };
+const QWEN2: Defaults = Defaults {
+    architecture: "Qwen2ForCausalLM",
+    vocabulary: 151936,
+    inner: 22016,
+    kv_heads: Some(32),
+    window: Some(4096),
+    ..LLAMA
+};
 const GEMMA: Defaults = Defaults {
     architecture: "GemmaForCausalLM",
     vocabulary: 256_000,
@@ -101,7 +107,6 @@ pub(super) fn llama(config: &Config<'_>) -> Result<Request, ConfigError> {
     config.only("use_cache", &[true.into()])?;
     config.only("attention_bias", &[false.into()])?;
     config.only("mlp_bias", &[false.into()])?;
-    config.only("use_sliding_window", &[false.into()])?;
     config.dropout("attention_dropout", if config.family == "starcoder2" { 0.1 } else { 0.0 })?;
     rotary(config)?;
     let hidden = config.count("hidden_size", family.hidden)?;
@@ -115,10 +120,10 @@ pub(super) fn llama(config: &Config<'_>) -> Result<Request, ConfigError> {
     if head_dim % 2 != 0 {
         return Err(config.wrong("head_dim", "an even number"));
     }
-    let window = window(config, &family)?;
     let layers = config.layers("num_hidden_layers", family.layers)?;
+    let (window, kinds) = windows::windows(config, family.window, layers)?;
     let (template, window) = template(config, &family, [heads, kv_heads], window)?;
-    let (order, ending) = order(config, layers)?;
+    let (order, ending) = windows::order(config, kinds)?;
     let template = format!("{template}{}{ending}", if has_other_gelu { "-gelu" } else { "" });
     let mut values = config.common_sizes(family.vocabulary)?;
     values.extend([("hidden", hidden), ("inner", config.count("intermediate_size", family.inner)?)]);
@@ -132,7 +137,7 @@ pub(super) fn llama(config: &Config<'_>) -> Result<Request, ConfigError> {
         values.extend([("experts", experts), ("chosen", chosen)]);
     }
     let stacks = match order {
-        Some(order) => vec![Stack { path: "model.layers", kept: 0, order }],
+        Some(order) => vec![Stack::of_kinds("model.layers", order)],
         None => Stack::of("model.layers", layers),
     };
     Ok(Request { window, ..Request::new(template, values, stacks) })
@@ -227,25 +232,6 @@ fn rotary(config: &Config<'_>) -> Result<(), ConfigError> {
     Ok(())
 }
 
-/// The sliding window, if there is one.
-fn window(config: &Config<'_>, family: &Defaults) -> Result<Option<i64>, ConfigError> {
-    // Qwen2 and Qwen3 have the number, and use it only with use_sliding_window.
-    if matches!(config.family, "qwen2" | "qwen3") {
-        config.find("sliding_window");
-        return Ok(None);
-    }
-    if !config.fields.contains_key("sliding_window") {
-        return match family.window {
-            Some(window) => config.count("sliding_window", window).map(Some),
-            None => Ok(None),
-        };
-    }
-    match config.maybe_count("sliding_window")? {
-        Some(1) => Err(config.wrong("sliding_window", "2 or more, or null")),
-        window => Ok(window),
-    }
-}
-
 /// The template for such heads, embeddings and windows, and the window if it is one for windows.
 fn template(
     config: &Config<'_>,
@@ -282,47 +268,4 @@ fn template(
         ("num_key_value_heads", kv_heads.to_string(), known.to_owned())
     };
     Err(ConfigError::NotModelled { field: field.to_owned(), found, known })
-}
-
-/// Layers of two kinds, with a window and without; `None` where all are alike. The second is the ending of the template's name.
-fn order(config: &Config<'_>, layers: u32) -> Result<(Option<Order>, &'static str), ConfigError> {
-    let pattern = match config.family {
-        "gemma2" => 2,
-        "gemma3_text" => config.maybe_count("sliding_window_pattern")?.unwrap_or(6),
-        _ => {
-            config.find("layer_types");
-            return Ok((None, ""));
-        }
-    };
-    let kinds: Vec<bool> = match config.find("layer_types") {
-        None => (1..=i64::from(layers)).map(|number| number % pattern != 0).collect(),
-        Some(found) => {
-            let kind = |kind: &Value| match kind.as_str() {
-                Some("sliding_attention") => Some(true),
-                Some("full_attention") => Some(false),
-                _ => None,
-            };
-            let kinds = found.as_array().and_then(|kinds| kinds.iter().map(kind).collect::<Option<Vec<bool>>>());
-            let needed = format!("sliding_attention or full_attention for each of {layers} layers");
-            let kinds = kinds.filter(|kinds| kinds.len() == layers as usize);
-            kinds.ok_or_else(|| config.wrong("layer_types", &needed))?
-        }
-    };
-    let (template, ending): (&[bool], _) = match (config.family, kinds.last()) {
-        ("gemma2", _) => (&[true, false, true, false], ""),
-        (_, Some(false)) => (&[true, true, false, true, false], "-full"),
-        _ => (&[true, true, false, true, true], ""),
-    };
-    match Order::of_kinds(template, &kinds) {
-        Some(order) => Ok((Some(order), ending)),
-        None => {
-            let kinds: String = kinds.iter().map(|has_window| if *has_window { 's' } else { 'f' }).collect();
-            let known = match config.family {
-                "gemma2" => "an even number of layers, sliding and full in turn",
-                _ => "a sliding one first, no two full ones in a row, and not a single sliding one at the end",
-            };
-            let found = format!("{kinds} (sliding and full)");
-            Err(ConfigError::NotModelled { field: "layer_types".to_owned(), found, known: known.to_owned() })
-        }
-    }
 }

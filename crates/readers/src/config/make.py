@@ -153,6 +153,33 @@ def deberta(architecture):
                                      2 * BUCKETS - 1: "(2*buckets-1)"}, kind
 
 
+def albert(architecture, drops, activation):
+    """One layer, run again and again. The first run gets what a linear layer returns and, under autocast, casts the weights: it is one
+    more, as in ``electra``."""
+    dropout = 0.1 if drops else 0
+    template = bert(architecture, "Albert", embedding_size=EMBEDDING, num_hidden_layers=4, hidden_act=activation,
+                    hidden_dropout_prob=dropout, attention_probs_dropout_prob=dropout)
+    return template[:3] + ({**template[3], EMBEDDING: "embedding"},) + template[4:]
+
+
+def bloom(heads):
+    """The slopes of its positions are those of a power of two of heads, and others for the heads beyond."""
+    config = {"vocab_size": VOCABULARY, "hidden_size": heads * HALF, "n_layer": 3, "n_head": heads}
+    numbers = {VOCABULARY: "vocabulary", heads * HALF: "hidden", heads: "heads", HALF: "head_dim"}
+    power = 1 << (heads.bit_length() - 1)
+    if power == heads:
+        numbers |= {heads + 1: "(heads+1)"}
+    else:
+        rest = heads - power
+        numbers |= {power + 1: "(power+1)", power: "power", rest: "(heads-power)", 2 * rest + 1: "(2*heads-2*power+1)"}
+    return "BloomForCausalLM", "BloomConfig", config, numbers, "tokens"
+
+
+def qwen_window(family, tied):
+    """The last layers have a window."""
+    return windowed(llama(family, tied, True), use_sliding_window=True, num_hidden_layers=5, max_window_layers=2)
+
+
 def gpt2():
     config = {"vocab_size": VOCABULARY, "n_embd": KEYS * HALF, "n_inner": INNER, "n_layer": 3, "n_head": KEYS,
               "n_positions": POSITIONS}
@@ -209,6 +236,7 @@ TEMPLATES = {
     "gemma3_text-tied-grouped-window-full": gemma3(False),
     "gemma3_text-tied-one-window": gemma3(True, 1),
     "gemma3_text-tied-one-window-full": gemma3(False, 1),
+    **{f"{family.lower()}{tied}-grouped-window": qwen_window(family, bool(tied)) for family in ("Qwen2", "Qwen3") for tied in ("", "-tied")},
     "mistral-grouped-window": windowed(llama("Mistral", False, True)),
     "mixtral-grouped-window": windowed(mixtral()),
     "phi3-window": windowed(phi3(False)),
@@ -217,6 +245,8 @@ TEMPLATES = {
     "olmo": llama("Olmo", False, False),
     "olmo-tied": llama("Olmo", True, False),
     "falcon": falcon(),
+    "bloom": bloom(KEYS),
+    "bloom-power": bloom(128),
     # As opt-350m: layer norms last, embeddings narrower than the layers.
     "opt-projected": opt(word_embed_proj_dim=EMBEDDING, do_layer_norm_before=False),
     "gpt_neox": gpt_neox(),
@@ -238,6 +268,9 @@ TEMPLATES = {
     **{f"electra-{head}": electra(f"ElectraFor{ending}", False) for head, ending in HEADS.items()},
     **{f"electra-{head}-projected": electra(f"ElectraFor{ending}", True) for head, ending in HEADS.items()},
     **{f"deberta-v2-{head}": deberta(f"DebertaV2For{ending}") for head, ending in HEADS.items()},
+    **{f"albert-{head}{drop}{kind}": albert(f"AlbertFor{ending}", not drop, activation)
+       for head, ending in HEADS.items() for drop in ("", "-no-dropout")
+       for kind, activation in (("", "gelu"), ("-new", "gelu_new"))},
     "gpt2": gpt2(),
     "vit": vit(),
     "t5": t5(False, True, True),
@@ -266,7 +299,8 @@ BASES = {"llama-grouped": "llama", "llama-tied": "llama", "llama-tied-grouped": 
          "gemma3_text-tied-grouped-window": "gemma2-tied-grouped-window", "gemma3_text-tied-one-window": "gemma3_text-tied-grouped-window",
          "gemma3_text-tied-one-window-beyond": "gemma3_text-tied-grouped-window-beyond", "starcoder2-tied-grouped-window": "mistral-grouped-window",
          "olmo": "llama", "olmo-tied": "olmo", "falcon": "gpt_neox", "roberta-masked": "bert-masked", "xlm-roberta-masked": "roberta-masked",
-         "electra-masked": "bert-masked", "distilbert-masked": "bert-masked", "opt-projected": "opt"}
+         "electra-masked": "bert-masked", "distilbert-masked": "bert-masked", "opt-projected": "opt",
+         "bloom-power": "bloom", "albert-masked": "bert-masked"}
 
 
 def base(name):
@@ -275,7 +309,7 @@ def base(name):
         return BASES[name]
     if name.endswith("-fp16"):
         return name[:-4] + "bf16"
-    for ending in ("-bf16", "-beyond", "-full", "-gelu", "-window", "-projected", "-no-dropout", "-unscaled", "-gated"):
+    for ending in ("-bf16", "-beyond", "-full", "-gelu", "-new", "-window", "-projected", "-no-dropout", "-unscaled", "-gated"):
         if name.endswith(ending) and name[:-len(ending)] in TEMPLATES:
             return name[:-len(ending)]
     for head in ("sequence", "tokens", "spans"):
@@ -358,7 +392,8 @@ def generalise(path, numbers):
     for section in contents["tensors"]:
         for row in section:
             row[2] = rewritten(row[2], numbers)
-    for section in contents["steps"]:
+    functions = [function["steps"] for variant in contents["variants"] for function in variant.get("functions", [])]
+    for section in contents["steps"] + functions:
         for step in section:
             if step[0] == "call":
                 step[2] = rewritten(step[2], numbers)
@@ -374,15 +409,6 @@ def pack(folder, names):
     subprocess.run(packer, check=True, cwd=ROOT)
 
 
-def with_bases(names):
-    """These, and all that they differ from."""
-    found = list(names)
-    for name in found:
-        if base(name) and base(name) not in found:
-            found.append(base(name))
-    return found
-
-
 def with_fixed_hashes():
     """Starts Python again so that it goes through sets in one order, as Gemma 3 does through its kinds of layers."""
     if os.environ.get("PYTHONHASHSEED") != "0":
@@ -393,7 +419,7 @@ def main():
     with_fixed_hashes()
     names = sys.argv[1:] or list(TEMPLATES)
     with tempfile.TemporaryDirectory() as folder:
-        for name in with_bases(names):
+        for name in names:
             make(name, folder)
             # The packer is part of the crate, which does not compile without its templates.
             (HERE / "templates" / f"{name}.packed").touch()

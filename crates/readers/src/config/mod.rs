@@ -16,6 +16,7 @@ mod order;
 mod packed_templates;
 mod request;
 mod template;
+mod windows;
 
 pub use error::ConfigError;
 

@@ -46,6 +46,8 @@ pub(super) struct Stack {
     pub(super) kept: u32,
     /// The layers after these.
     pub(super) order: Order,
+    /// Whether all layers are one module, at `path`, that is run several times.
+    pub(super) is_shared: bool,
 }
 
 impl Stack {
@@ -54,8 +56,18 @@ impl Stack {
         Self::after(0, path, layers).into_iter().collect()
     }
 
-    /// The same after some that are not; `None` where fewer than two are left.
+    /// Layers in this order.
+    pub(super) fn of_kinds(path: &'static str, order: Order) -> Self {
+        Self { path, kept: 0, order, is_shared: false }
+    }
+
+    /// Layers that are all alike, after some that are not; `None` where fewer than two are left.
     pub(super) fn after(kept: u32, path: &'static str, layers: u32) -> Option<Self> {
-        Order::alike(layers.checked_sub(kept)?).map(|order| Self { path, kept, order })
+        Order::alike(layers.checked_sub(kept)?).map(|order| Self { kept, ..Self::of_kinds(path, order) })
+    }
+
+    /// One module that is run as many times as there are layers, the first `kept` of which are not repeated.
+    pub(super) fn shared(kept: u32, path: &'static str, layers: u32) -> Option<Self> {
+        Self::after(kept, path, layers).map(|stack| Self { is_shared: true, ..stack })
     }
 }

@@ -54,7 +54,8 @@ pub(super) fn bound(mut template: Model, values: &[(&str, i64)]) -> Option<Model
         kind.strides.iter_mut().flatten().for_each(put);
     }
     template.tensors.iter_mut().flatten().for_each(|row| put(&mut row.offset));
-    for step in template.steps.iter_mut().flatten() {
+    let functions = template.variants.iter_mut().flat_map(|variant| &mut variant.functions);
+    for step in template.steps.iter_mut().flatten().chain(functions.flat_map(|function| &mut function.steps)) {
         if let Step::Call(call) = step {
             call.arguments.iter_mut().for_each(|argument| each_size(argument, &put));
         }

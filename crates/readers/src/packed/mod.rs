@@ -29,8 +29,8 @@ const LENGTH_LIMIT: u64 = 256 << 20;
 /// How many differences may be built on each other.
 const BASES_LIMIT: usize = 12;
 
-/// `model` in the compact format. Its origin, the paths of its outputs and the backwards of custom autograd functions are not
-/// written: the unpacked model counts as a capture without them.
+/// `model` in the compact format. Its origin and the paths of its outputs are not written: the unpacked model counts as a
+/// capture without them.
 pub fn pack(model: &Model) -> std::io::Result<Vec<u8>> {
     deflated(&bytes_of(model))
 }
@@ -116,6 +116,7 @@ impl Packed for Model {
         table::write_tensors(&self.tensors, writer);
         let given = u32::try_from(self.given_count()).unwrap_or(u32::MAX);
         step::write_sections(&self.steps, given, writer);
+        step::write_functions(&self.variants, given, writer);
     }
 
     fn read(reader: &mut Reader<'_>) -> Result<Self, UnpackError> {
@@ -148,6 +149,7 @@ impl Packed for Model {
         };
         let given = u32::try_from(model.given_count()).map_err(|_| reader.malformed("fewer tensors"))?;
         model.steps = step::read_sections(given, reader)?;
+        step::read_functions(&mut model.variants, given, reader)?;
         Ok(model)
     }
 }

@@ -8,7 +8,7 @@ use super::bytes::{Packed, Reader, Writer};
 use super::error::UnpackError;
 use super::list;
 use vramfit_graph::dtype::Dtype;
-use vramfit_graph::model::{Argument, Call, Cast, MemoryFormat, Step, TensorId};
+use vramfit_graph::model::{Argument, Call, Cast, MemoryFormat, RecordedBackward, Step, TensorId, Variant};
 
 /// How far back a tensor counts as made lately.
 const LATELY: u32 = 256;
@@ -33,6 +33,47 @@ pub(super) fn read_sections(given: u32, reader: &mut Reader<'_>) -> Result<Vec<V
         sections.push((0..reader.count()?).map(|_| state.read_step(reader)).collect::<Result<_, _>>()?);
     }
     Ok(sections)
+}
+
+/// The backwards of the custom functions in each variant. A model without any has none of these bytes.
+pub(super) fn write_functions(variants: &[Variant], given: u32, writer: &mut Writer) {
+    if variants.iter().all(|variant| variant.functions.is_empty()) {
+        return;
+    }
+    for variant in variants {
+        writer.number(variant.functions.len() as u64);
+        for function in &variant.functions {
+            let mut state = StepState::new(given);
+            writer.number(function.end as u64);
+            function.arguments.is_some().write(writer);
+            function.arguments.iter().for_each(|arguments| state.write_tensors(arguments, writer));
+            state.write_tensors(&function.kept, writer);
+            state.write_maybe(&function.gradients, writer);
+            state.write_maybe(&function.results, writer);
+            writer.number(function.steps.len() as u64);
+            function.steps.iter().for_each(|step| state.write_step(step, writer));
+        }
+    }
+}
+
+pub(super) fn read_functions(variants: &mut [Variant], given: u32, reader: &mut Reader<'_>) -> Result<(), UnpackError> {
+    if reader.is_at_end() {
+        return Ok(());
+    }
+    for variant in variants {
+        for _ in 0..reader.count()? {
+            let mut state = StepState::new(given);
+            variant.functions.push(RecordedBackward {
+                end: u32::read(reader)? as usize,
+                arguments: if bool::read(reader)? { Some(state.read_tensors(reader)?) } else { None },
+                kept: state.read_tensors(reader)?,
+                gradients: state.read_maybe(reader)?,
+                results: state.read_maybe(reader)?,
+                steps: (0..reader.count()?).map(|_| state.read_step(reader)).collect::<Result<_, _>>()?,
+            });
+        }
+    }
+    Ok(())
 }
 
 /// What distances are counted from at a step.
@@ -83,6 +124,20 @@ impl StepState {
         let tensor = tensor.ok_or_else(|| reader.malformed("a tensor"))?;
         self.meet(tensor);
         Ok(TensorId(tensor))
+    }
+
+    fn write_maybe(&mut self, tensors: &[Option<TensorId>], writer: &mut Writer) {
+        writer.number(tensors.len() as u64);
+        for tensor in tensors {
+            tensor.is_some().write(writer);
+            tensor.iter().for_each(|tensor| self.write_tensor(*tensor, writer));
+        }
+    }
+
+    fn read_maybe(&mut self, reader: &mut Reader<'_>) -> Result<Vec<Option<TensorId>>, UnpackError> {
+        (0..reader.count()?)
+            .map(|_| if bool::read(reader)? { self.read_tensor(reader).map(Some) } else { Ok(None) })
+            .collect()
     }
 
     fn write_tensors(&mut self, tensors: &[TensorId], writer: &mut Writer) {
@@ -193,13 +248,7 @@ impl StepState {
         writer.number(source * 3 + cast);
         writer.number(call.arguments.len() as u64);
         call.arguments.iter().for_each(|argument| self.write_argument(argument, writer));
-        writer.number(call.results.len() as u64);
-        for result in &call.results {
-            result.is_some().write(writer);
-            if let Some(tensor) = result {
-                self.write_tensor(*tensor, writer);
-            }
-        }
+        self.write_maybe(&call.results, writer);
     }
 
     fn read_call(&mut self, reader: &mut Reader<'_>) -> Result<Call, UnpackError> {
@@ -208,10 +257,7 @@ impl StepState {
         let source = u32::try_from(number / 3).map_err(|_| reader.malformed("the number of a source"))?.checked_sub(1);
         let cast = CASTS[(number % 3) as usize];
         let arguments = (0..reader.count()?).map(|_| self.read_argument(reader, 0)).collect::<Result<_, _>>()?;
-        let result = |state: &mut Self, reader: &mut Reader<'_>| {
-            if bool::read(reader)? { state.read_tensor(reader).map(Some) } else { Ok(None) }
-        };
-        let results = (0..reader.count()?).map(|_| result(self, reader)).collect::<Result<_, _>>()?;
+        let results = self.read_maybe(reader)?;
         Ok(Call { operator, arguments, results, source, cast })
     }
 

@@ -2,7 +2,7 @@
 
 use super::regions::Regions;
 use crate::config::order::Referrer;
-use vramfit_graph::model::{Argument, Call, Step, TensorId};
+use vramfit_graph::model::{Argument, Call, RecordedBackward, Step, TensorId};
 
 /// Renumbers tensors.
 #[derive(Clone)]
@@ -107,6 +107,10 @@ impl Tensors<'_> {
         Some(())
     }
 
+    fn maybe(&self, ids: &[Option<TensorId>], referrer: Referrer) -> Option<Vec<Option<TensorId>>> {
+        ids.iter().map(|id| id.map_or(Some(None), |id| self.one(id, referrer).map(Some))).collect()
+    }
+
     fn argument(&self, argument: &Argument, referrer: Referrer) -> Option<Argument> {
         Some(match argument {
             Argument::Tensor(id) => Argument::Tensor(self.one(*id, referrer)?),
@@ -126,20 +130,38 @@ impl Tensors<'_> {
                     .iter()
                     .map(|argument| self.argument(argument, referrer))
                     .collect::<Option<_>>()?,
-                results: call
-                    .results
-                    .iter()
-                    .map(|result| result.map_or(Some(None), |id| self.one(id, referrer).map(Some)))
-                    .collect::<Option<_>>()?,
+                results: self.maybe(&call.results, referrer)?,
                 ..call.clone()
             }),
             Step::Free(ids) => Step::Free(list(ids)?),
             Step::Enter(module, ids) => Step::Enter(modules.map(*module, referrer)?, list(ids)?),
             Step::Exit(module, ids) => Step::Exit(modules.map(*module, referrer)?, list(ids)?),
             Step::Grad(_) | Step::Autocast { .. } | Step::EndAutocast | Step::Loss | Step::EndLoss => step.clone(),
-            Step::Checkpoint { .. } | Step::EndCheckpoint(_) | Step::Function { .. } | Step::EndFunction { .. } => {
-                return None;
-            }
+            Step::Function { name, arguments } => Step::Function { name: name.clone(), arguments: list(arguments)? },
+            Step::EndFunction { results, saved } => Step::EndFunction { results: list(results)?, saved: list(saved)? },
+            Step::Checkpoint { .. } | Step::EndCheckpoint(_) => return None,
+        })
+    }
+
+    /// The backward of a custom function whose forward now ends at step `end`.
+    pub(super) fn backward(
+        &self,
+        function: &RecordedBackward,
+        end: u32,
+        modules: &Regions<'_>,
+        referrer: Referrer,
+    ) -> Option<RecordedBackward> {
+        let list = |ids: &[TensorId]| self.list(ids, referrer);
+        Some(RecordedBackward {
+            end: end as usize,
+            arguments: match &function.arguments {
+                Some(arguments) => Some(list(arguments)?),
+                None => None,
+            },
+            kept: list(&function.kept)?,
+            gradients: self.maybe(&function.gradients, referrer)?,
+            results: self.maybe(&function.results, referrer)?,
+            steps: function.steps.iter().map(|step| self.step(step, modules, referrer)).collect::<Option<_>>()?,
         })
     }
 }
