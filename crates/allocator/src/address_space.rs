@@ -1,8 +1,8 @@
 //! The part of a process's address space that CUDA uses.
 //!
-//! CUDA reserves address space in chunks of whole 32 MiB and puts a segment into the lowest hole that holds it. Linux
-//! places a new chunk in the highest gap between mappings, so each chunk is below the one before; a gap is used only if
-//! it is 32 MiB larger than the chunk. An empty chunk is returned and becomes a gap again. The order of addresses
+//! CUDA reserves address space in chunks of whole 32 MiB and puts a segment into the newest chunk with a hole that holds
+//! it, there into the lowest one. Linux places a new chunk in the highest gap between mappings, so most chunks are below the
+//! one before; a gap is used only if it is 32 MiB larger than the chunk. An empty chunk is returned and becomes a gap again. The order of addresses
 //! decides which of two free blocks of one size is used first, and so how long unsplit tails are;
 //! `docs/cuda-addresses.md` describes how this was found.
 
@@ -14,6 +14,8 @@ pub(crate) const CHUNK: u64 = 32 << 20;
 struct Chunk {
     end: u64,
     free: u64,
+    /// How many chunks are older.
+    number: u64,
 }
 
 /// Chunks, the holes in them, and the gaps between them.
@@ -25,6 +27,8 @@ pub(crate) struct AddressSpace {
     /// Free ranges between mappings.
     gaps: ByAddress<u64>,
     lowest: u64,
+    /// How many chunks there have been.
+    count: u64,
     gives_back: bool,
 }
 
@@ -36,6 +40,7 @@ impl AddressSpace {
             holes: ByAddress::new(),
             gaps: ByAddress::new(),
             lowest: highest,
+            count: 0,
             gives_back,
         }
     }
@@ -43,7 +48,7 @@ impl AddressSpace {
     /// Adds a chunk of which only `holes` (address, size) are free.
     pub fn add_chunk(&mut self, begin: u64, size: u64, holes: &[(u64, u64)]) {
         let free = holes.iter().map(|&(_, span)| span).sum();
-        self.chunks.insert(begin, Chunk { end: begin + size, free });
+        self.insert_chunk(begin, begin + size, free);
         for &(address, span) in holes {
             self.holes.insert(address, span);
         }
@@ -68,7 +73,7 @@ impl AddressSpace {
                 continue;
             }
             let next = self.chunks.from(cursor).first().map_or(end, |&(next, _)| next.min(end));
-            self.chunks.insert(cursor, Chunk { end: next, free: 0 });
+            self.insert_chunk(cursor, next, 0);
             self.free(cursor, next - cursor);
             cursor = next;
         }
@@ -78,13 +83,13 @@ impl AddressSpace {
     /// Reserves address space for an expandable segment. It is never returned.
     pub fn reserve(&mut self, span: u64) -> u64 {
         self.lowest = self.lowest.saturating_sub(span.next_multiple_of(CHUNK));
-        self.chunks.insert(self.lowest, Chunk { end: self.lowest + span, free: 0 });
+        self.insert_chunk(self.lowest, self.lowest + span, 0);
         self.lowest
     }
 
     /// Takes `span` bytes; `None` if the address space is exhausted.
     pub fn place(&mut self, span: u64) -> Option<u64> {
-        let address = match self.holes.0.iter_mut().position(|(_, size)| *size >= span) {
+        let address = match self.hole_for(span) {
             Some(at) => {
                 let (begin, size) = &mut self.holes.0[at];
                 let address = *begin;
@@ -114,7 +119,7 @@ impl AddressSpace {
     pub fn free(&mut self, address: u64, span: u64) {
         let Some((begin, chunk)) = self.chunks.around(address) else { return };
         chunk.free += span;
-        let Chunk { end, free } = *chunk;
+        let Chunk { end, free, .. } = *chunk;
         if !self.gives_back {
             merge(&mut self.holes, address, span, (0, u64::MAX));
         } else if free == end - begin {
@@ -138,8 +143,31 @@ impl AddressSpace {
                 self.lowest
             }
         };
-        self.chunks.insert(begin, Chunk { end: begin + size, free: size });
+        self.insert_chunk(begin, begin + size, size);
         Some((begin, size))
+    }
+
+    fn insert_chunk(&mut self, begin: u64, end: u64, free: u64) {
+        self.chunks.insert(begin, Chunk { end, free, number: self.count });
+        self.count += 1;
+    }
+
+    /// Which hole takes `span` bytes: the lowest of the newest chunk. Where chunks are not given back they are one.
+    fn hole_for(&self, span: u64) -> Option<usize> {
+        let mut best: Option<(usize, u64)> = None;
+        for (at, &(address, size)) in self.holes.0.iter().enumerate() {
+            if size < span {
+                continue;
+            }
+            if !self.gives_back {
+                return Some(at);
+            }
+            let number = self.chunks.at_or_below(address).map_or(0, |chunk| chunk.number);
+            if best.is_none_or(|(_, found)| number > found) {
+                best = Some((at, number));
+            }
+        }
+        best.map(|(at, _)| at)
     }
 }
 
@@ -160,6 +188,12 @@ impl<Value> ByAddress<Value> {
     /// The entries at an address and above.
     fn from(&self, address: u64) -> &[(u64, Value)] {
         &self.0[self.below(address)..]
+    }
+
+    /// The value of the last entry at an address or below.
+    fn at_or_below(&self, address: u64) -> Option<&Value> {
+        let count = self.0.partition_point(|(found, _)| *found <= address);
+        self.0.get(count.checked_sub(1)?).map(|(_, value)| value)
     }
 
     /// The last entry at an address or below.
@@ -244,6 +278,16 @@ mod tests {
         assert_eq!(space.place(32 * MIB), Some(TOP - 32 * MIB));
         space.open_gap(2 * TOP + 63 * MIB, MIB);
         assert_eq!(space.place(32 * MIB), Some(2 * TOP + 32 * MIB));
+    }
+
+    #[test]
+    fn the_newest_chunk_is_filled_first_wherever_it_is() {
+        let mut space = AddressSpace::new(TOP, true);
+        assert_eq!(space.place(20 * MIB), Some(TOP - 32 * MIB));
+        space.open_gap(2 * TOP, 96 * MIB);
+        assert_eq!(space.place(20 * MIB), Some(2 * TOP + 64 * MIB), "above the first");
+        assert_eq!(space.place(2 * MIB), Some(2 * TOP + 84 * MIB));
+        assert_eq!(space.place(12 * MIB), Some(TOP - 12 * MIB), "the newest has no room");
     }
 
     #[test]

@@ -115,9 +115,10 @@ impl SimulatedDriver {
     pub fn in_process(capacity: u64) -> SimulatedDriver {
         use context::{BEGIN, FIRST_CHUNK, LOCAL_MEMORY, SECOND_CHUNK, SECOND_HOLE};
         let mut space = AddressSpace::new(BEGIN, true);
+        // The upper one is older.
         let second = BEGIN + FIRST_CHUNK;
-        space.add_chunk(BEGIN, FIRST_CHUNK, &[(BEGIN + LOCAL_MEMORY, FIRST_CHUNK - LOCAL_MEMORY)]);
         space.add_chunk(second, SECOND_CHUNK, &[(second + SECOND_CHUNK - SECOND_HOLE, SECOND_HOLE)]);
+        space.add_chunk(BEGIN, FIRST_CHUNK, &[(BEGIN + LOCAL_MEMORY, FIRST_CHUNK - LOCAL_MEMORY)]);
         SimulatedDriver { space, ..SimulatedDriver::new(capacity) }
     }
 

@@ -44,8 +44,20 @@ pub(super) fn run_call(
             context.use_dnn_on(Thread::Backward);
         }
     }
-    context.launched(launch);
+    context.launched(match launch {
+        Launch::Copy if copies_as_it_is(call, &outcome) => Launch::Nothing,
+        Launch::Copy => Launch::LocalMemory,
+        other => other,
+    });
     outcome
+}
+
+/// Whether a copy needs no kernel: from or to host memory, or of elements that keep their type and order. The copy is the
+/// result, or the first argument where there are two tensors.
+fn copies_as_it_is(call: &Call<'_>, outcome: &Outcome) -> bool {
+    let Ok(first) = call.tensor(0) else { return false };
+    let Some(other) = call.tensor(1).ok().or(outcome.results.first()) else { return false };
+    first.is_on_host() || other.is_on_host() || first.layout() == other.layout()
 }
 
 /// Whether a call only returns arguments, because it had nothing to do.

@@ -40,6 +40,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.clone.default"],
         Facts {
+            launch: Launch::Copy,
             memory: Modelled(clone),
             sparse: Modelled(sparse::copied),
             time: Time::moves("contiguous", Extent::Result),
@@ -50,6 +51,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.to.dtype", "aten.to.device", "aten.to.dtype_layout", "aten.to.other", "aten.type_as.default"],
         Facts {
+            launch: Launch::Copy,
             memory: Modelled(to),
             is_copy: true,
             time: Time::moves("to_half", Extent::Larger),
@@ -70,6 +72,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten._to_copy.default"],
         Facts {
+            launch: Launch::Copy,
             memory: Modelled(to),
             is_copy: true,
             time: Time::moves("to_half", Extent::Larger),

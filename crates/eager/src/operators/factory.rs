@@ -29,7 +29,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         &["aten.arange.default"],
         Facts {
             memory: Modelled(made),
-            launch: Launch::Nothing,
+            launch: Launch::Kernel,
             greatest: Greatest::Below(0),
             samples: Samples::Range,
             ..FAMILY
@@ -39,7 +39,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         &["aten.arange.start"],
         Facts {
             memory: Modelled(made),
-            launch: Launch::Nothing,
+            launch: Launch::Kernel,
             greatest: Greatest::Below(1),
             samples: Samples::Range,
             ..FAMILY
@@ -49,7 +49,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         &["aten.arange.start_step"],
         Facts {
             memory: Modelled(made),
-            launch: Launch::Nothing,
+            launch: Launch::Kernel,
             greatest: Greatest::LastOfRange,
             samples: Samples::Range,
             ..FAMILY
@@ -63,6 +63,15 @@ pub(super) const OPERATORS: &[Operator] = &[
             "aten.ones.names",
             "aten.full.default",
             "aten.full.names",
+            "aten.eye.default",
+            "aten.eye.m",
+            "aten.new_zeros.default",
+            "aten.new_ones.default",
+        ],
+        Facts { memory: Modelled(made), samples: Samples::Ignored, ..FAMILY },
+    ),
+    Operator::new(
+        &[
             "aten.rand.default",
             "aten.rand.generator",
             "aten.rand.generator_with_names",
@@ -71,12 +80,8 @@ pub(super) const OPERATORS: &[Operator] = &[
             "aten.randn.generator",
             "aten.randn.generator_with_names",
             "aten.randn.names",
-            "aten.eye.default",
-            "aten.eye.m",
-            "aten.new_zeros.default",
-            "aten.new_ones.default",
         ],
-        Facts { memory: Modelled(made), samples: Samples::Ignored, ..FAMILY },
+        Facts { memory: Modelled(made), launch: Launch::Kernel, samples: Samples::Ignored, ..FAMILY },
     ),
     Operator::new(
         &["aten.empty.memory_format", "aten.empty.names"],
@@ -93,6 +98,17 @@ pub(super) const OPERATORS: &[Operator] = &[
             "aten.logspace.Tensor_Scalar",
             "aten.logspace.Tensor_Tensor",
             "aten.logspace.default",
+        ],
+        Facts {
+            memory: Modelled(made),
+            launch: Launch::Kernel,
+            time: Time::ASSUMED,
+            samples: Samples::Ignored,
+            ..FAMILY
+        },
+    ),
+    Operator::new(
+        &[
             "aten.new_full.default",
             "aten.new_tensor.default",
             "aten.scalar_tensor.default",
@@ -143,16 +159,12 @@ pub(super) const OPERATORS: &[Operator] = &[
         },
     ),
     Operator::new(
-        &[
-            "aten.zeros_like.default",
-            "aten.ones_like.default",
-            "aten.full_like.default",
-            "aten.rand_like.default",
-            "aten.rand_like.generator",
-            "aten.randn_like.default",
-            "aten.randn_like.generator",
-        ],
+        &["aten.zeros_like.default", "aten.ones_like.default", "aten.full_like.default"],
         Facts { memory: Modelled(like), samples: Samples::Ignored, ..FAMILY },
+    ),
+    Operator::new(
+        &["aten.rand_like.default", "aten.rand_like.generator", "aten.randn_like.default", "aten.randn_like.generator"],
+        Facts { memory: Modelled(like), launch: Launch::Kernel, samples: Samples::Ignored, ..FAMILY },
     ),
     Operator::new(
         &["aten.empty_like.default"],
@@ -167,7 +179,13 @@ pub(super) const OPERATORS: &[Operator] = &[
             "aten.randint_like.low_dtype",
             "aten.randint_like.low_generator_dtype",
         ],
-        Facts { memory: Modelled(like), time: Time::ASSUMED, samples: Samples::Ignored, ..FAMILY },
+        Facts {
+            memory: Modelled(like),
+            launch: Launch::Kernel,
+            time: Time::ASSUMED,
+            samples: Samples::Ignored,
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten.bernoulli.Tensor", "aten.bernoulli.default", "aten.bernoulli.p"],
@@ -188,7 +206,13 @@ pub(super) const OPERATORS: &[Operator] = &[
             "aten.random_.to",
             "aten.exponential_.default",
         ],
-        Facts { memory: Modelled(fill), time: Time::ASSUMED, samples: Samples::Ignored, ..IN_PLACE },
+        Facts {
+            memory: Modelled(fill),
+            launch: Launch::Kernel,
+            time: Time::ASSUMED,
+            samples: Samples::Ignored,
+            ..IN_PLACE
+        },
     ),
     Operator::new(
         &["aten.bernoulli_.Tensor", "aten.bernoulli_.float"],
@@ -196,7 +220,12 @@ pub(super) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.copy_.Tensor", "aten.copy_.default", "aten.copy_.float", "aten.copy_.int"],
-        Facts { memory: Modelled(copy_into), time: Time::moves("to_half", Extent::Larger), ..IN_PLACE },
+        Facts {
+            memory: Modelled(copy_into),
+            launch: Launch::Copy,
+            time: Time::moves("to_half", Extent::Larger),
+            ..IN_PLACE
+        },
     ),
     Operator::new(
         &["aten.copy.Dict_Tensor", "aten.copy.default"],

@@ -12,14 +12,8 @@ use super::function::Function;
 use crate::autograd::{Backward, Context, Edge, Gradients, Node, Tensor};
 
 /// What the family's operators have in common.
-const FAMILY: Facts = Facts::of_family(
-    Library::Own,
-    Launch::LocalMemory,
-    Time::ASSUMED,
-    Keeps::Nothing,
-    Autocast::Unchanged,
-    Samples::Linear,
-);
+const FAMILY: Facts =
+    Facts::of_family(Library::Own, Launch::Kernel, Time::ASSUMED, Keeps::Nothing, Autocast::Unchanged, Samples::Linear);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(

@@ -8,14 +8,8 @@ use super::facts::*;
 use crate::autograd::{Backward, Context, Gradients, Node};
 
 /// What the family's operators have in common.
-const FAMILY: Facts = Facts::of_family(
-    Library::Own,
-    Launch::LocalMemory,
-    Time::ASSUMED,
-    Keeps::Nothing,
-    Autocast::Unchanged,
-    Samples::Apart,
-);
+const FAMILY: Facts =
+    Facts::of_family(Library::Own, Launch::Kernel, Time::ASSUMED, Keeps::Nothing, Autocast::Unchanged, Samples::Apart);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(

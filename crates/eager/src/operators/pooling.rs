@@ -13,14 +13,8 @@ use super::view::reshaped_by_view;
 use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 
 /// What the family's operators have in common.
-const FAMILY: Facts = Facts::of_family(
-    Library::Own,
-    Launch::LocalMemory,
-    Time::ASSUMED,
-    Keeps::Nothing,
-    Autocast::Unchanged,
-    Samples::First,
-);
+const FAMILY: Facts =
+    Facts::of_family(Library::Own, Launch::Kernel, Time::ASSUMED, Keeps::Nothing, Autocast::Unchanged, Samples::First);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
@@ -80,6 +74,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         &["aten.adaptive_avg_pool2d.default"],
         Facts {
             memory: Modelled(adaptive_average),
+            launch: Launch::LocalMemoryAndStack,
             time: Time::moves("adaptive_avg_pool", Extent::Input),
             keeps: Keeps::Inputs,
             ..FAMILY
@@ -87,12 +82,18 @@ pub(super) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.adaptive_avg_pool3d.default"],
-        Facts { memory: Modelled(adaptive_average), time: Time::moves("adaptive_avg_pool", Extent::Input), ..FAMILY },
+        Facts {
+            memory: Modelled(adaptive_average),
+            launch: Launch::LocalMemoryAndStack,
+            time: Time::moves("adaptive_avg_pool", Extent::Input),
+            ..FAMILY
+        },
     ),
     Operator::new(
         &["aten.adaptive_avg_pool1d.default"],
         Facts {
             memory: Modelled(adaptive_average_of_rows),
+            launch: Launch::LocalMemoryAndStack,
             time: Time::moves("adaptive_avg_pool", Extent::Input),
             hides_base: HidesBase::Always,
             ..FAMILY

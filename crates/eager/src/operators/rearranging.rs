@@ -59,6 +59,7 @@ pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.roll.default"],
         Facts {
+            launch: Launch::Kernel,
             memory: Modelled(roll),
             time: Time::moves("roll", Extent::Larger),
             samples: Samples::Along(2),

@@ -9,14 +9,8 @@ use super::facts::*;
 use crate::autograd::{Backward, Context, Gradients, Node};
 
 /// What the family's operators have in common.
-const FAMILY: Facts = Facts::of_family(
-    Library::Own,
-    Launch::LocalMemory,
-    Time::ASSUMED,
-    Keeps::Nothing,
-    Autocast::Single,
-    Samples::First,
-);
+const FAMILY: Facts =
+    Facts::of_family(Library::Own, Launch::Kernel, Time::ASSUMED, Keeps::Nothing, Autocast::Single, Samples::First);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(

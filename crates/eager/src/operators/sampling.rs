@@ -11,14 +11,8 @@ use super::function::Function;
 use crate::autograd::{Context, Tensor};
 
 /// What the family's operators have in common.
-const FAMILY: Facts = Facts::of_family(
-    Library::Own,
-    Launch::LocalMemory,
-    Time::ASSUMED,
-    Keeps::Inputs,
-    Autocast::Unchanged,
-    Samples::First,
-);
+const FAMILY: Facts =
+    Facts::of_family(Library::Own, Launch::Kernel, Time::ASSUMED, Keeps::Inputs, Autocast::Unchanged, Samples::First);
 
 pub(super) const OPERATORS: &[Operator] = &[
     Operator::new(

@@ -11,7 +11,7 @@ use crate::autograd::{Backward, Context, Gradients, Node, Tensor};
 /// What the family's operators have in common.
 const FAMILY: Facts = Facts::of_family(
     Library::Own,
-    Launch::LocalMemory,
+    Launch::Kernel,
     Time::ASSUMED,
     Keeps::Results,
     Autocast::SingleByDtype,

@@ -16,7 +16,7 @@ use crate::autograd::{Context, Gradients, Node, Tensor};
 /// What the family's operators have in common.
 const FAMILY: Facts = Facts::of_family(
     Library::Own,
-    Launch::LocalMemory,
+    Launch::Kernel,
     Time::moves("contiguous", Extent::Result),
     Keeps::Nothing,
     Autocast::Unchanged,

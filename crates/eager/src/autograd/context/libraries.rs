@@ -100,6 +100,13 @@ impl Context {
         self.uses_dnn[thread as usize] = true;
     }
 
+    /// The handle of cuDNN that a convolution takes before its workspace: the first on a thread is made.
+    pub(crate) fn use_dnn_handle(&mut self) {
+        if !self.memory.borrow().is_muted() {
+            self.workspaces.launched.dnn_handle(self.thread as usize, &mut self.memory.borrow_mut());
+        }
+    }
+
     /// A call of cuBLAS: the first on a thread allocates a workspace and keeps it.
     pub fn use_blas(&mut self) {
         let index = self.thread as usize;

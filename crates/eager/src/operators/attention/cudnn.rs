@@ -29,6 +29,7 @@ impl Backward for Cudnn {
     fn apply(&self, context: &mut Context, node: &Node, gradients: &mut Gradients) -> Gradients {
         let Some(gradient) = gradients[0].clone() else { return smallvec![None, None, None] };
         context.use_dnn();
+        context.use_dnn_handle();
         let (query, key, value) = (node.saved(QUERY), node.saved(KEY), node.saved(VALUE));
         let empty_like = |context: &mut Context, tensor: &Tensor| context.empty(tensor.like(tensor.dtype()));
         let for_query = empty_like(context, &query);
@@ -55,6 +56,7 @@ pub(super) fn forward(context: &mut Context, inputs: &Inputs<'_>) -> Result<Tens
     let Inputs { query, key, value, mask, .. } = *inputs;
     let sizes = Sizes::of(query, key, value).ok_or(Unmodelled)?;
     context.use_dnn();
+    context.use_dnn_handle();
     context.note_assumed_workspace();
     let results =
         context.computed(ResultKind::Attention, |context| compute(context, query, sizes, inputs.wants_gradient));

@@ -35,7 +35,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         &["aten.scaled_dot_product_attention.default"],
         Facts {
             memory: Modelled(scaled::attention),
-            launch: Launch::Nothing,
+            launch: Launch::Kernel,
             flops: FlopFormula::Counted(flops::attention),
             time: Time { work: Work::Attention, dispatch: "attention" },
             keeps: Keeps::Results,

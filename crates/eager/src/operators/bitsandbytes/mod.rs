@@ -15,7 +15,7 @@ use fused::Product;
 
 /// What the family's operators have in common. Their own autograd functions call them, so nothing is recorded here.
 const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::Nothing, Time::ASSUMED, Keeps::Nothing, Autocast::Unchanged, Samples::Apart);
+    Facts::of_family(Library::Own, Launch::Kernel, Time::ASSUMED, Keeps::Nothing, Autocast::Unchanged, Samples::Apart);
 
 const PRODUCT: Time = Time { work: Work::UnpackedProduct, dispatch: "linear" };
 

@@ -33,6 +33,7 @@ fn run(
         dilation: geometry.dilation.clone(),
         groups: geometry.groups,
     };
+    context.use_dnn_handle();
     workspace::take(context, &problem);
 }
 

@@ -181,7 +181,12 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     ),
     Operator::new(
         &["aten.tril.default", "aten.triu.default"],
-        Facts { memory: Modelled(new!(unary::FRESH_GRADIENT)), time: Time::moves("zeros", Extent::Result), ..FAMILY },
+        Facts {
+            launch: Launch::Kernel,
+            memory: Modelled(new!(unary::FRESH_GRADIENT)),
+            time: Time::moves("zeros", Extent::Result),
+            ..FAMILY
+        },
     ),
     Operator::new(&["aten.frac.default"], Facts { memory: Modelled(new!(unary::PASSED)), ..FAMILY }),
     Operator::new(&["aten.nan_to_num.default"], Facts { memory: Modelled(new!(unary::NAN_TO_NUM)), ..FAMILY }),
@@ -314,6 +319,7 @@ pub(in crate::operators) const OPERATORS: &[Operator] = &[
     Operator::new(
         &["aten.tril_.default", "aten.triu_.default"],
         Facts {
+            launch: Launch::Kernel,
             memory: Modelled(in_place!(unary::FRESH_GRADIENT)),
             time: Time::moves("zeros", Extent::Result),
             ..IN_PLACE

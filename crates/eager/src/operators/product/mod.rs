@@ -19,7 +19,7 @@ pub(super) use matrix::{add_product, multiply};
 
 /// What the family's operators have in common.
 const FAMILY: Facts =
-    Facts::of_family(Library::Own, Launch::Nothing, Time::ASSUMED, Keeps::Inputs, Autocast::Lower, Samples::Product);
+    Facts::of_family(Library::Own, Launch::Kernel, Time::ASSUMED, Keeps::Inputs, Autocast::Lower, Samples::Product);
 
 /// What those have in common that write into their first argument.
 const IN_PLACE: Facts = Facts { effect: Effect::WritesFirst, ..FAMILY };

@@ -34,6 +34,7 @@ fn are_one_block(context: &Context, weights: &[Tensor]) -> bool {
 
 fn take_workspace(context: &mut Context, problem: &RecurrentProblem, pass: RecurrentPass) {
     context.note_assumed_workspace();
+    context.use_dnn_handle();
     let workspace = context.scratch(problem.workspace(pass));
     workspace.become_category(Category::Workspace);
     context.hold_scratch(workspace);

@@ -215,7 +215,7 @@ pub(super) const OPERATORS: &[Operator] = &[
         &["aten.cumsum.default"],
         Facts {
             memory: Modelled(scan::cumsum),
-            launch: Launch::Nothing,
+            launch: Launch::Kernel,
             time: Time::moves("cumsum", Extent::Larger),
             autocast: Autocast::SingleByDtype,
             greatest: Greatest::Counted,
