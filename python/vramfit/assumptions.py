@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import enum
 import functools
-from typing import Any, Dict, List, Optional, Sequence
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -22,6 +22,9 @@ from .tensors import Info, numel
 # Larger masks and indices stay unknown.
 LARGEST = 1 << 22
 _CHOOSES = frozenset(f"aten::{name}" for name in "topk argmax argmin max min sort argsort kthvalue median mode multinomial msort".split())
+# What makes shares of one, and what picks some of the numbers that it is given.
+_SHARES = frozenset(f"aten::{name}" for name in "sigmoid softmax _softmax".split())
+_PICKS = frozenset(f"aten::{name}" for name in "index index_select gather masked_select take clone topk sort".split())
 
 
 class Assumed(enum.Enum):
@@ -39,13 +42,35 @@ def _pattern(phase: int) -> torch.Tensor:
     return torch.where(at % 2 == 0, size, -size)
 
 
-def spread(shape: Sequence[int], dtype: torch.dtype, phase: int, assumed: Assumed = Assumed.EXPECTED) -> torch.Tensor:
+def bounds(operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], infos: Sequence[Info]) -> Optional[Tuple[float, float]]:
+    """Between which numbers the results of a call are, whatever it is given."""
+    name = base_name(operator.qualified)
+    if name in _SHARES:
+        return 0.0, 1.0
+    if name in _PICKS and infos and not infos[0].known:
+        return infos[0].storage.bounds
+    if name == "aten::clamp":
+        named = dict(zip(operator.arguments, args), **kwargs)
+        least, most = named.get("min"), named.get("max")
+        if isinstance(least, (int, float)) and isinstance(most, (int, float)) and least <= most:
+            return float(least), float(most)
+    return None
+
+
+def spread(
+    shape: Sequence[int], dtype: torch.dtype, phase: int, assumed: Assumed = Assumed.EXPECTED, between: Optional[Tuple[float, float]] = None,
+) -> torch.Tensor:
     """Numbers between -1 and 1 in an order without a small period, every second one positive: all of them for the most, none for the
-    least. Integers are zeros."""
+    least. Integers are zeros. Numbers that are known to be ``between`` two are spread over these, some of them on the bounds; for the
+    most all are the greatest, for the least the least."""
     if not dtype.is_floating_point:
         return torch.zeros(tuple(shape), dtype=dtype, device="cpu")
     pattern, count = _pattern(phase % 8), numel(tuple(shape))
-    if assumed is not Assumed.EXPECTED:
+    if between is not None:
+        least, most = between
+        share = {Assumed.LEAST: torch.zeros_like(pattern), Assumed.MOST: torch.ones_like(pattern)}.get(assumed)
+        pattern = least + (most - least) * ((pattern.abs() * 1.5 - 0.25).clamp(0, 1) if share is None else share)
+    elif assumed is not Assumed.EXPECTED:
         pattern = pattern.abs() if assumed is Assumed.MOST else -pattern.abs()
     pattern = pattern[:count] if count <= len(pattern) else pattern.repeat(-(-count // len(pattern)))[:count]
     return pattern.reshape(tuple(shape)).to(dtype)
@@ -89,7 +114,7 @@ def stand_ins(
         elif at == 0 and operator.qualified == "torchvision::nms" and assumed is not Assumed.EXPECTED:
             found.append(_boxes(kind.shape[0], kind.dtype, assumed))
         else:
-            found.append(spread(kind.shape, kind.dtype, at, assumed))
+            found.append(spread(kind.shape, kind.dtype, at, assumed, info.storage.bounds))
     return found
 
 

@@ -20,7 +20,7 @@ import torch
 from torch._ops import OpOverload
 from torch.nn import functional
 
-from .assumptions import Assumed, share_of, spread
+from .assumptions import Assumed, bounds, share_of, spread
 from .autocast import FLOAT32_AND_BACK, POLICIES
 from .casting import Casting
 from .dtypes import refuse
@@ -356,7 +356,8 @@ class Recorder(Casting):
         if isinstance(result, Outcome):
             if operator.random and host:
                 self.not_drawn(operator, kwargs, result, infos)
-            built, names = self._build(result, operator, tensors, infos, host, given, session.outcomes.assumed(result, operator, args, kwargs, infos, tensors))
+            assumed_values = session.outcomes.assumed(result, operator, args, kwargs, infos, tensors)
+            built, names = self._build(result, operator, tensors, infos, host, given, assumed_values, bounds(operator, args, kwargs, infos))
         else:
             random = self.bounds_random and (operator.random or (any(info.storage.random for info in infos) and not _certain(operator, args)))
             if operator.random and self.bounds_random:
@@ -538,7 +539,7 @@ class Recorder(Casting):
 
     def _build(
         self, outcome: Outcome, operator: Operator, tensors: List[torch.Tensor], infos: List[Info], host: bool, given: FrozenSet[str],
-        assumed: Optional[List[Any]],
+        assumed: Optional[List[Any]], between: Optional[Tuple[float, float]],
     ) -> Tuple[Any, List[Optional[str]]]:
         """Creates the result tensors that an outcome describes."""
         results: List[Any] = []
@@ -552,7 +553,9 @@ class Recorder(Casting):
                 names.append(info.name)
             elif what == NEW:
                 result = item[1].result()
-                names.append(self.adopt(result, item[1], None, 0, host).name)
+                info = self.adopt(result, item[1], None, 0, host)
+                info.storage.bounds = between
+                names.append(info.name)
             elif what == ALIAS:
                 base = infos[item[2]]
                 result = item[1].result()
@@ -621,6 +624,7 @@ class Recorder(Casting):
                 info = self.info_of(tensor)
                 if not known:
                     info.storage.known = False
+                info.storage.bounds = None
                 kind = info.kind
                 can_require = kind.dtype.is_floating_point or kind.dtype.is_complex
                 if not kind.requires_grad and torch.is_grad_enabled() and can_require and any(other.kind.requires_grad for other in infos):

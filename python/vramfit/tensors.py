@@ -93,9 +93,10 @@ class Storage:
     ``known``: its values are real, on this machine's CPU. ``random``: they are random, so another run has others.
     ``given``: they depend on the inputs and targets with these names, so another batch has others.
     ``assumed``: they follow from assumptions about values that are computed from the weights.
+    ``bounds``: the least and the greatest that unknown values can be, where the call that made them says so.
     """
 
-    __slots__ = ("index", "known", "random", "given", "assumed")
+    __slots__ = ("index", "known", "random", "given", "assumed", "bounds")
 
     def __init__(self, index: int, known: bool) -> None:
         self.index = index
@@ -103,6 +104,7 @@ class Storage:
         self.random = False
         self.assumed = False
         self.given: FrozenSet[str] = frozenset()
+        self.bounds: Optional[Tuple[float, float]] = None
 
 
 class Info:
