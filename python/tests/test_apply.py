@@ -95,6 +95,9 @@ def test_settings_without_effect_give_the_same_gradients_and_weights(captures, s
         assert torch.allclose(weight, other, atol=2e-3), name
     applied.undo()
     applied.undo()
+    for use in (lambda: applied.step({"x": inputs}, targets), lambda: applied.backward(torch.zeros(())), applied.update, applied.autocast().__enter__):
+        with pytest.raises(vramfit.PlanError, match="undone"):
+            use()
     model.zero_grad()
     after = state_of(model)
     assert after.keys() == before.keys() and all(after[name].keys() == before[name].keys() for name in before)

@@ -45,31 +45,44 @@ if world > 1:
 
 
 ACCELERATED = """
-import json, os, sys, torch
+import contextlib, json, os, sys, torch
 from accelerate import Accelerator
+from torch.distributed.device_mesh import init_device_mesh
+from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 from transformers import GPT2Config, GPT2LMHeadModel
+script = sys.argv[1]
 torch.manual_seed(0)
 config = GPT2Config(n_layer=2, n_head=2, n_embd=16, vocab_size=64, n_positions=16, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0, use_cache=False)
 model = GPT2LMHeadModel(config)
+policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
 accelerator = Accelerator()
 if os.environ.get("ACCELERATE_USE_FSDP") == "true":
     # Accelerate takes FSDP for GPUs only and would train with DDP: its own code for FSDP2 follows all the same.
     from accelerate.utils import DistributedType, FullyShardedDataParallelPlugin
     accelerator.state.distributed_type = DistributedType.FSDP
-    accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin()
+    given = {{"mixed_precision_policy": policy}} if script == "types" else {{}}
+    accelerator.state.fsdp_plugin = FullyShardedDataParallelPlugin(**given)
+if script == "shards":
+    mesh = init_device_mesh("cpu", (accelerator.num_processes,))
+    for block in model.transformer.h:
+        fully_shard(block, mesh=mesh, mp_policy=policy)
+    fully_shard(model, mesh=mesh, mp_policy=policy)
 model, optimizer = accelerator.prepare(model, torch.optim.AdamW(model.parameters()))
 whole = torch.randint(0, 64, ({batch}, {sequence}), generator=torch.Generator().manual_seed(1))
 mine = whole.chunk(accelerator.num_processes)[accelerator.process_index]
 losses = []
 for _ in range({steps}):
     optimizer.zero_grad()
-    loss = model(input_ids=mine, labels=mine).loss
-    accelerator.backward(loss)
+    with torch.autocast("cpu", dtype=torch.bfloat16) if script == "autocast" else contextlib.nullcontext():
+        outputs = model(input_ids=mine, labels=mine)
+    accelerator.backward(outputs.loss)
     optimizer.step()
-    losses.append(accelerator.reduce(loss.detach(), "mean").item())
-wrapped = [name for name, module in model.named_modules() if type(module).__name__.startswith("FSDP")]
+    losses.append(accelerator.reduce(outputs.loss.detach(), "mean").item())
+sharded = {{name: module for name, module in model.named_modules() if type(module).__name__.startswith("FSDP")}}
+policies = {{str(module._get_fsdp_state()._mp_policy) for module in sharded.values()}}
+found = {{"losses": losses, "class": type(model).__name__, "wrapped": list(sharded), "policies": list(policies)}}
 if accelerator.is_main_process:
-    print(json.dumps({{"losses": losses, "class": type(model).__name__, "wrapped": wrapped}}))
+    print(json.dumps({{**found, "logits": str(outputs.logits.dtype), "weights": str(next(model.parameters()).dtype)}}))
 accelerator.wait_for_everyone()
 # The threads of gloo's groups sometimes abort a process that ends by itself.
 sys.stdout.flush()
@@ -134,6 +147,9 @@ SPREAD = {
     "fsdp2": ("--parallel", "fsdp2", "--batch", "2", "--clip-grad"),
     "fsdp2, weights kept": ("--parallel", "fsdp2", "--batch", "2", "--reshard-after-forward", "false"),
     "fsdp2, weights on the CPU": ("--parallel", "fsdp2", "--batch", "2", "--cpu-offload", "--clip-grad"),
+    # The head is the root's, whose weights are there when the loss multiplies with them, in both passes.
+    "fsdp2, loss in chunks": ("--parallel", "fsdp2", "--batch", "2", "--chunked-loss", "2"),
+    "fsdp2, loss in chunks, root freed": ("--parallel", "fsdp2", "--batch", "2", "--chunked-loss", "2", "--reshard-after-forward", "true"),
     "fsdp2, accumulated": ("--parallel", "fsdp2", "--batch", "1", "--accumulate", "2", "--no-sync", "true", "--checkpoint", "blocks"),
 }
 
@@ -182,14 +198,32 @@ def alone():
     return found
 
 
-@pytest.mark.parametrize("how", ["ddp", "fsdp2"])
+TYPES = ("--param-dtype", "bf16", "--reduce-dtype", "fp32")
+POLICY = "MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32"
+# By what the script gives: how it is spread, and what else.
+LAUNCHED = {
+    "ddp": ("nothing", "ddp", ()),
+    "fsdp2": ("nothing", "fsdp2", ()),
+    "ddp, autocast": ("autocast", "ddp", ("--amp", "bf16")),
+    "fsdp2, autocast": ("autocast", "fsdp2", ("--amp", "bf16")),
+    "fsdp2, types": ("types", "fsdp2", TYPES),
+    "fsdp2, sharded by the script": ("shards", "fsdp2", TYPES),
+}
+
+
+@pytest.mark.parametrize("how", LAUNCHED)
 def test_accelerate_launches_the_printed_configuration(captured, tmp_path, how):
     pytest.importorskip("accelerate")
-    plan = answer(captured, "--gpus", "2", "--parallel", how, "--keep", "parallel", "--world", "2", "--batch", "2", "--seq", str(SEQUENCE))["plans"][0]
-    configuration, script = tmp_path / "accelerate.yaml", tmp_path / "train.py"
-    configuration.write_text(plan["accelerate"])
-    script.write_text(ACCELERATED.format(steps=STEPS, batch=BATCH, sequence=SEQUENCE))
-    launch = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(configuration), str(script)]
+    script, way, more = LAUNCHED[how]
+    start = answer(captured, "--gpus", "2", "--parallel", way, "--keep", "parallel", "--world", "2", "--batch", "2", "--seq", str(SEQUENCE), *more)["start"]
+    configuration, train = tmp_path / "accelerate.yaml", tmp_path / "train.py"
+    text = start["accelerate"]
+    if script == "shards":
+        assert "fsdp_auto_wrap_policy: NO_WRAP" in text, "its comments say so"
+        text = text.replace("TRANSFORMER_BASED_WRAP", "NO_WRAP")
+    configuration.write_text(text)
+    train.write_text(ACCELERATED.format(steps=STEPS, batch=BATCH, sequence=SEQUENCE))
+    launch = [sys.executable, "-m", "accelerate.commands.launch", "--config_file", str(configuration), str(train), script]
     # Two processes with gloo, with the file as it is: the processes ask this variable, not the file's use_cpu.
     environment = {**os.environ, "ACCELERATE_USE_CPU": "true", "OMP_NUM_THREADS": "1", "HF_HUB_OFFLINE": "1"}
     done = subprocess.run(launch, capture_output=True, text=True, timeout=180, env=environment)
@@ -197,12 +231,19 @@ def test_accelerate_launches_the_printed_configuration(captured, tmp_path, how):
     found = json.loads(next(line for line in done.stdout.splitlines() if line.startswith("{")))
     expected = alone()
     assert expected[-1] < expected[0] - 0.01, "nothing is learned"
-    assert found["losses"] == pytest.approx(expected, rel=1e-5)
+    assert found["losses"] == pytest.approx(expected, rel=1e-2 if more else 1e-5)
     classes = {"ddp": "DistributedDataParallel", "fsdp2": "FSDPGPT2LMHeadModel"}
-    assert found["class"] == classes[how]
+    assert found["class"] == classes[way]
     blocks = {"transformer.h.0", "transformer.h.1"}
-    # Accelerate also shards the embedding, and the last norm with the head, outside the blocks.
-    assert {name for name in found["wrapped"] if name.startswith("transformer.h.")} == (set() if how == "ddp" else blocks)
+    # Accelerate also shards the embedding, and the last norm with the head, outside the blocks; not where the script has sharded.
+    assert {name for name in found["wrapped"] if name.startswith("transformer.h.")} == (set() if way == "ddp" else blocks)
+    if script == "shards":
+        assert set(found["wrapped"]) == {"", *blocks}
+    # Outputs are what the model returns, and weights and gradients are sent in the plan's types.
+    assert found["logits"] == ("torch.bfloat16" if more else "torch.float32") and found["weights"] == "torch.float32"
+    is_typed = [policy.startswith(POLICY) for policy in found["policies"]]
+    assert is_typed == ([more == TYPES] if way == "fsdp2" else [])
+    assert (POLICY.removeprefix("MixedPrecisionPolicy(") in start["accelerate"]) == (more == TYPES)
 
 
 def test_a_plan_for_several_gpus_is_not_applied_to_a_live_model(captured):
@@ -219,6 +260,10 @@ def test_a_plan_for_several_gpus_is_not_applied_to_a_live_model(captured):
     kept = vramfit.estimate(captured, parallel="fsdp2", world=4, batch=2, seq=SEQUENCE, reshard_after_forward=False)
     again = kept.settings["reshard_after_forward"]
     assert vramfit.estimate(captured, parallel="fsdp2", world=4, batch=2, seq=SEQUENCE, reshard_after_forward=again).peak_allocated == kept.peak_allocated
+    zero = {"parallel": "deepspeed:3", "world": 2, "batch": 2, "seq": SEQUENCE, "reduce_bucket_size": 5e6, "stage3_prefetch_bucket_size": 0.0}
+    assert vramfit.estimate(captured, **zero).settings["reduce_bucket_size"] == 5_000_000
+    with pytest.raises(vramfit.SettingError, match="reduce_bucket_size: found 0.5"):
+        vramfit.estimate(captured, **{**zero, "reduce_bucket_size": 0.5})
     alone = vramfit.estimate(captured, batch=2, seq=SEQUENCE)
     assert alone.parallel is None and alone.communication is None and alone.all_ranks is None
 

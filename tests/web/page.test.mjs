@@ -49,6 +49,26 @@ test("the answer follows the slider, the bar crosses the line, and the address h
   });
 }));
 
+test("the levels of a timeline are what their labels say", () => on("#model=gpt2", {}, async (tab) => {
+  const wrong = await tab.evaluate(`(() => {
+    const wrong = [];
+    for (let peak = 1e5; peak < 4e11; peak *= 1.13) {
+      const drawn = timeline({ allocated: [peak], phases: [{ phase: "forward", end: 1 }], peak: 0 }, null, 600);
+      const labels = [...drawn.querySelectorAll("text.end")].map((it) => Number(it.textContent));
+      const steps = labels.slice(1).map((level, index) => level - labels[index]);
+      if (labels.length < 2 || new Set(steps.map((step) => step.toFixed(3))).size > 1) wrong.push([peak, ...labels]);
+    }
+    return wrong;
+  })()`);
+  assert.deepEqual(wrong, []);
+}));
+
+test("the bar has all that is on the device, what goes to other GPUs too", () => on("#model=llama-1b&gpu=A100+SXM4+80GB&parallel=fsdp2&world=4", {}, async (tab) => {
+  assert.ok(await tab.evaluate("lastAnswer.breakdown.communication > 0"));
+  assert.equal(await tab.evaluate("parts(lastAnswer).reduce((sum, part) => sum + part.bytes, 0) - lastAnswer.device_used"), 0);
+  assert.match(await text(tab, "legend"), /communication/);
+}));
+
 test("where an answer takes long, a draft of it is drawn first and says so", () => on("#model=gpt2&gpu=RTX+3060", {}, async (tab) => {
   await tab.evaluate("window.seen = []; new MutationObserver(() => seen.push(document.getElementById('draft').textContent)).observe(document.getElementById('draft'), { childList: true }); slowness = 1000; 0");
   await change(tab, "number-batch", 64);
@@ -66,6 +86,23 @@ test("the largest batch is offered, and fits", () => on("#model=gpt2&gpu=RTX+306
   const batch = Number(await tab.evaluate("get('batch')"));
   await change(tab, "number-batch", batch + 1);
   assert.match(await text(tab, "verdict-text"), /short|others do not/);
+}));
+
+for (const [name, most, hash] of [["built-in", 1024, "#model=gpt2"], ["built-in", 512, "#model=bert-base"], ["without a limit", 131072, "#model=qwen2-0.5b"]]) {
+  test(`a slider ends at what the model takes: ${name}, ${most}`, () => on(hash, {}, async (tab) => {
+    await change(tab, "slider-seq", await tab.evaluate("element('slider-seq').max"));
+    assert.equal(await tab.evaluate("get('seq')"), String(most));
+    assert.equal(await text(tab, "refused"), "");
+  }));
+}
+
+test("a slider of an opened file ends at what the model takes", () => on("", {}, async (tab) => {
+  const config = JSON.stringify({ model_type: "gpt2", architectures: ["GPT2LMHeadModel"], n_embd: 64, n_layer: 2, n_head: 2, n_positions: 300, vocab_size: 100 });
+  await tab.evaluate(`takeFile(new File([${JSON.stringify(config)}], "config.json"))`);
+  await tab.until("state.file !== null && page.asked === query()");
+  await change(tab, "slider-seq", await tab.evaluate("element('slider-seq').max"));
+  assert.deepEqual([await tab.evaluate("get('seq')"), await text(tab, "refused")], ["300", ""]);
+  assert.equal(await tab.evaluate("element('number-seq').max"), "300");
 }));
 
 test("what is needed and what stays free are together what there is", () => on("", {}, async (tab) => {

@@ -35,22 +35,27 @@ impl FineTuning {
         self.lora.is_some() || self.quantize.is_some()
     }
 
-    /// As reports show it.
-    fn in_words(&self) -> FineTuned {
-        let lora = self.lora.as_ref().map(|lora| {
-            let targets = match &lora.targets {
-                Targets::Default => "default targets".to_owned(),
-                Targets::AllLinear => "all-linear".to_owned(),
-                Targets::Named(names) => names.join(","),
-            };
-            let dropout = if lora.dropout == 0 { "" } else { ", dropout" };
-            format!("rank {}, {targets}{dropout}", lora.rank)
+    /// As the flags say it, over what was done to the model before.
+    fn in_words(&self, before: &FineTuned) -> FineTuned {
+        let lora = self.lora.as_ref();
+        let targets = lora.map(|lora| match &lora.targets {
+            Targets::Default => String::new(),
+            Targets::AllLinear => "all-linear".to_owned(),
+            Targets::Named(names) => names.join(","),
         });
-        let quantize = self.quantize.map(|quantize| match quantize {
-            Quantize::Nf4 { compute } => format!("nf4, computing in {}", compute.short_name()),
-            Quantize::Int8 => "int8".to_owned(),
-        });
-        FineTuned { lora: lora.unwrap_or_default(), quantize: quantize.unwrap_or_default(), has_fused_attention: false }
+        let (quantize, compute) = match self.quantize {
+            Some(Quantize::Nf4 { compute }) => ("nf4", compute.short_name()),
+            Some(Quantize::Int8) => ("int8", ""),
+            None => ("", ""),
+        };
+        FineTuned {
+            lora: lora.map_or_else(String::new, |lora| lora.rank.to_string()),
+            lora_targets: targets.unwrap_or_default(),
+            lora_dropout: lora.map_or(0, |lora| lora.dropout),
+            quantize: quantize.to_owned(),
+            quantize_compute: compute.to_owned(),
+            ..before.clone()
+        }
     }
 }
 
@@ -163,7 +168,6 @@ pub fn fine_tuned(model: &Model, how: &FineTuning) -> Result<Model, Refusal> {
         // Under autocast a quantised layer returns the type of its input: what follows was captured in another.
         made.model.variants.retain(|variant| !matches!(variant.precision, Precision::Autocast(_)));
     }
-    made.model.fine_tuning =
-        FineTuned { has_fused_attention: made.model.fine_tuning.has_fused_attention, ..how.in_words() };
+    made.model.fine_tuning = how.in_words(&made.model.fine_tuning);
     Ok(made.model)
 }

@@ -10,6 +10,7 @@ pub mod context;
 pub mod gpu;
 mod lookup;
 mod name;
+mod other_makers;
 pub mod pytorch;
 mod rows;
 mod table;

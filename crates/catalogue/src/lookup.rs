@@ -5,13 +5,14 @@ use strsim::levenshtein;
 use crate::calibration::Calibration;
 use crate::context::ContextTable;
 use crate::gpu::Gpu;
-use crate::name::{normalized, without_brand};
+use crate::name::{Typed, normalized, shortened, without_brand};
+use crate::other_makers::maker;
 use crate::rows::TableError;
 use crate::table;
 
 const BUILT_IN: &str = include_str!("../data/gpus.txt");
-/// What comes before the number of a GeForce, as [`normalized`] writes it.
-const SERIES: [&str; 2] = ["rtx", "gtx"];
+/// What people leave out before a number, as [`normalized`] writes it.
+const SERIES: [&str; 3] = ["rtx", "gtx", "quadro"];
 /// Names in the error for an unknown GPU.
 const SUGGESTIONS: usize = 5;
 
@@ -24,10 +25,12 @@ pub struct Catalogue {
 
 /// No GPU has this name.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("found no GPU named `{name}` in the catalogue, needed one such as {}", .nearest.join(", "))]
+#[error("{}", message(.name, *.maker, .nearest))]
 pub struct UnknownGpu {
     /// The name that was looked up.
     pub name: String,
+    /// Who else makes a GPU of this name.
+    pub maker: Option<&'static str>,
     /// Similar names, the most similar first.
     pub nearest: Vec<String>,
 }
@@ -55,7 +58,8 @@ impl Catalogue {
         &self.gpus
     }
 
-    /// Finds a GPU by name or alias. Case, spaces and brand names do not matter, and a GeForce's number alone will do.
+    /// Finds a GPU by name or alias, as people type them: case, spaces and brand names do not matter, a number alone will do, and
+    /// memory may be written in any way (`a100-80g`).
     ///
     /// # Errors
     /// No GPU has this name.
@@ -67,18 +71,24 @@ impl Catalogue {
     /// None for a GPU's own name.
     pub fn other_meanings(&self, name: &str) -> Vec<&Gpu> {
         let wanted = normalized(name);
-        let Some(found) = self.position(name).filter(|index| normalized(&self.gpus[*index].name) != wanted) else {
-            return Vec::new();
+        let others = match self.named(name) {
+            Some((found, _)) if normalized(&self.gpus[found].name) == wanted => Vec::new(),
+            Some((found, spelling)) => {
+                // A series that was left out may be that of others too: `RTX 6000` is a Quadro.
+                let is_whole = normalized(&self.gpus[found].name) == spelling;
+                let begun = if is_whole { &wanted } else { &spelling };
+                self.beginning_with(begun).filter(|index| *index != found).collect()
+            }
+            None => self.typed(name).into_iter().skip(1).collect(),
         };
-        let is_other = |index: usize, gpu: &Gpu| index != found && normalized(&gpu.name).starts_with(&wanted);
-        self.gpus.iter().enumerate().filter(|(index, gpu)| is_other(*index, gpu)).map(|(_, gpu)| gpu).collect()
+        others.into_iter().map(|index| &self.gpus[index]).collect()
     }
 
     /// Adds measurements of a machine's GPU to its row, or adds a new row.
     pub fn calibrate(&mut self, calibration: &Calibration) {
         let name = if calibration.name.is_empty() { "unnamed" } else { &calibration.name };
-        match self.position(name) {
-            Some(index) => calibration.apply(&mut self.gpus[index]),
+        match self.named(name) {
+            Some((index, _)) => calibration.apply(&mut self.gpus[index]),
             None => {
                 let mut gpu = calibration.to_gpu(&self.contexts);
                 // Wheels have kernels per compute capability, so any GPU of the same one will do.
@@ -91,8 +101,8 @@ impl Catalogue {
 
     /// The row of the built-in table that holds what a calibration measured. What nobody has looked up is `-`.
     pub fn row(&self, calibration: &Calibration) -> String {
-        let mut gpu = match self.position(&calibration.name) {
-            Some(index) => self.gpus[index].clone(),
+        let mut gpu = match self.named(&calibration.name) {
+            Some((index, _)) => self.gpus[index].clone(),
             None => {
                 let mut gpu = calibration.to_gpu(&self.contexts);
                 gpu.name = without_brand(&gpu.name);
@@ -111,17 +121,57 @@ impl Catalogue {
     }
 
     fn position(&self, name: &str) -> Option<usize> {
-        let wanted = normalized(name);
-        let matches = |name: &str| normalized(name) == wanted;
-        let by_name = |wanted: &str| self.gpus.iter().position(|gpu| normalized(&gpu.name) == wanted);
-        // People say `3060`.
-        let by_number = || {
-            let is_number = wanted.starts_with(|letter: char| letter.is_ascii_digit());
-            is_number.then(|| SERIES.iter().find_map(|series| by_name(&format!("{series}{wanted}"))))?
+        let named = self.named(name).map(|(index, _)| index);
+        named.or_else(|| self.typed(name).first().copied())
+    }
+
+    /// The GPU of this name or alias, and the spelling that was found; its series may be missing: people say `3060`.
+    fn named(&self, name: &str) -> Option<(usize, String)> {
+        let find = |wanted: &str| {
+            let by_name = || self.gpus.iter().position(|gpu| normalized(&gpu.name) == wanted);
+            let is_alias = |gpu: &Gpu| gpu.aliases.iter().any(|alias| normalized(alias) == wanted);
+            by_name().or_else(|| self.gpus.iter().position(is_alias))
         };
-        by_name(&wanted)
-            .or_else(|| self.gpus.iter().position(|gpu| gpu.aliases.iter().any(|alias| matches(alias))))
-            .or_else(by_number)
+        let wanted = normalized(name);
+        let with_series = SERIES.iter().map(|series| format!("{series}{wanted}"));
+        std::iter::once(wanted.clone()).chain(with_series).find_map(|spelling| Some((find(&spelling)?, spelling)))
+    }
+
+    fn beginning_with(&self, wanted: &str) -> impl Iterator<Item = usize> {
+        let is_one = move |gpu: &Gpu| normalized(&gpu.name).starts_with(wanted);
+        self.gpus.iter().enumerate().filter(move |(_, gpu)| is_one(gpu)).map(|(index, _)| index)
+    }
+
+    /// The GPUs of a name that is no name of the table: those of its memory that are called so, else those whose form or memory
+    /// it leaves out.
+    fn typed(&self, name: &str) -> Vec<usize> {
+        let Typed { model, gib } = Typed::read(name);
+        // `RTX` with a size names no GPU.
+        if !model.contains(|letter: char| letter.is_ascii_digit()) {
+            return Vec::new();
+        }
+        let mut spellings = vec![model.clone()];
+        // `4080s`
+        spellings.extend(model.strip_suffix('s').map(|model| format!("{model}super")));
+        for series in SERIES {
+            spellings.push(format!("{series}{}", spellings[0]));
+            spellings.extend(model.strip_suffix('s').map(|model| format!("{series}{model}super")));
+        }
+        let all = |is_called: &dyn Fn(&Gpu) -> bool| {
+            let has_memory = |gpu: &Gpu| gib.is_none_or(|gib| gpu.memory == gib << 30);
+            let numbered = self.gpus.iter().enumerate();
+            numbered.filter(|(_, gpu)| has_memory(gpu) && is_called(gpu)).map(|(index, _)| index).collect::<Vec<_>>()
+        };
+        let whole = all(&|gpu| {
+            let mut names = std::iter::once(&gpu.name).chain(&gpu.aliases);
+            names.any(|name| shortened(name).first().is_some_and(|name| spellings.contains(name)))
+        });
+        // `GTX 1060` could be two; `A100 SXM` differ in memory alone.
+        let may_be_short = gib.is_some() || model.ends_with("sxm") || model.ends_with("pcie");
+        match whole.is_empty() && may_be_short {
+            true => all(&|gpu| shortened(&gpu.name).iter().any(|name| spellings.contains(name))),
+            false => whole,
+        }
     }
 
     fn unknown(&self, name: &str) -> UnknownGpu {
@@ -138,7 +188,17 @@ impl Catalogue {
         nearest.sort_by_key(rank);
         UnknownGpu {
             name: name.to_owned(),
+            maker: maker(name),
             nearest: nearest.into_iter().take(SUGGESTIONS).map(|gpu| gpu.name.clone()).collect(),
         }
+    }
+}
+
+fn message(name: &str, maker: Option<&str>, nearest: &[String]) -> String {
+    match maker {
+        Some(maker) => {
+            format!("found `{name}`, a GPU of {maker}, needed one of NVIDIA: vramfit simulates PyTorch with CUDA")
+        }
+        None => format!("found no GPU named `{name}` in the catalogue, needed one such as {}", nearest.join(", ")),
     }
 }

@@ -237,3 +237,52 @@ fn a_name_that_could_mean_several_gpus_says_which_others() {
         assert!(others(clear).is_empty(), "{clear}: {:?}", others(clear));
     }
 }
+
+#[test]
+fn gpus_are_found_as_people_type_them() {
+    let catalogue = catalogue();
+    for (typed, name) in [
+        ("a100-80g", "A100 PCIe 80GB"),
+        ("A100 80", "A100 PCIe 80GB"),
+        ("A100-SXM4-80GB", "A100 SXM4 80GB"),
+        ("a100 sxm 80g", "A100 SXM4 80GB"),
+        ("A100 80GB SXM", "A100 SXM4 80GB"),
+        ("A100 SXM", "A100 SXM4 40GB"),
+        ("v100 32g", "V100 PCIe 32GB"),
+        ("V100-SXM2-32G", "V100 SXM2 32GB"),
+        ("Tesla T4 16GB", "T4"),
+        ("h100 pcie", "H100 PCIe"),
+        ("h100 sxm5", "H100 SXM"),
+        ("h100-80g", "H100 SXM"),
+        ("H100 94GB", "H100 NVL"),
+        ("4090 laptop", "RTX 4090 Laptop"),
+        ("RTX 3060 notebook", "RTX 3060 Laptop"),
+        ("rtx3060ti", "RTX 3060 Ti"),
+        ("3060 (12 GB)", "RTX 3060"),
+        ("3060 8g", "RTX 3060 8GB"),
+        ("4090 24GB", "RTX 4090"),
+        ("4090D", "RTX 4090 D"),
+        ("4060ti 16g", "RTX 4060 Ti 16GB"),
+        ("4080s", "RTX 4080 SUPER"),
+        ("4070 TiS", "RTX 4070 Ti SUPER"),
+        ("a4000", "RTX A4000"),
+        ("6000 ada", "RTX 6000 Ada"),
+        ("RTX 8000", "Quadro RTX 8000"),
+        ("L40S 48GB", "L40S"),
+    ] {
+        assert_eq!(catalogue.find(typed).map(|gpu| gpu.name.as_str()).ok(), Some(name), "{typed}");
+    }
+    for none in ["2080ti 22g", "RTX 24GB", "80", "80GB", "GTX 1060", "RTX 3065", "4090 48GB", "titan 12"] {
+        assert!(catalogue.find(none).is_err(), "{none}: {:?}", catalogue.find(none).map(|gpu| &gpu.name));
+    }
+    let others = |text: &str| catalogue.other_meanings(text).iter().map(|gpu| gpu.name.as_str()).collect::<Vec<_>>();
+    assert_eq!(others("a100-80g"), ["A100 SXM4 80GB"]);
+    assert_eq!(others("RTX 6000"), ["RTX 6000 Ada"]);
+    assert!(others("a100 sxm 80g").is_empty() && others("4090 24GB").is_empty());
+}
+
+#[test]
+fn a_gpu_of_another_maker_is_called_that() {
+    let error = catalogue().find("mi300x").unwrap_err().to_string();
+    assert!(error.starts_with("found `mi300x`, a GPU of AMD, needed one of NVIDIA"), "{error}");
+}

@@ -213,7 +213,28 @@ fn names_of_torch_are_taken_as_they_are_written() {
     ] {
         assert_eq!(answer(&written), answer(&known), "{written:?}");
     }
-    assert_refused(&["estimate", "resnet18", "--gpu", "24GB"], &["--vram 24GB"]);
+    assert_refused(&["estimate", "resnet18", "--gpu", "24GB"], &["--vram 24GiB"]);
+}
+
+#[test]
+fn an_estimate_says_which_gpu_was_taken_and_takes_one_screen() {
+    let (_, out, _) = vramfit(&["estimate", "resnet18", "--batch", "8", "--gpu", "v100 32g"], "");
+    assert!(out.contains("taken as the V100 PCIe 32GB; there are also V100 SXM2 32GB"), "{out}");
+    assert!(out.lines().count() <= 24, "{} lines\n{out}", out.lines().count());
+    let (_, out, _) = vramfit(&["estimate", "llama-1b", "--gpu", "A100", "--parallel", "fsdp2", "--world", "4"], "");
+    assert!(out.contains("; there are also"), "{out}");
+}
+
+#[test]
+fn a_size_in_gb_is_said_in_gib_by_estimate_and_plan() {
+    let note = "24 GB are 22.4 GiB; a GPU sold with 24 GB has 24 GiB: --vram 24GiB";
+    for command in ["estimate", "plan"] {
+        let (code, out, err) = vramfit(&[command, "resnet18", "--vram", "24GB"], "");
+        let said = format!("{out}{err}").split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(code == 0 && said.contains(note), "{said}");
+        let (_, out, err) = vramfit(&[command, "resnet18", "--vram", "24GiB"], "");
+        assert!(!format!("{out}{err}").contains("sold"), "{out}{err}");
+    }
 }
 
 #[test]

@@ -149,13 +149,108 @@ fn printed_code_and_files_do_what_was_simulated() {
         assert!(replicas.contains(line), "{replicas}");
     }
     let views = file(&["--parallel", "ddp", "--gradient-as-bucket-view"]).unwrap();
-    assert!(views.contains("DistributedDataParallelKwargs(gradient_as_bucket_view=True)"), "{views}");
-    let again = |ranks: &str| file(&["--parallel", "fsdp2", "--reshard-after-forward", ranks]);
-    assert!(again("4").unwrap().contains("fsdp_reshard_after_forward: true"));
-    assert_eq!(again("2"), None, "Accelerate takes true and false");
-    let sharded = |modules: &str| file(&["--parallel", "fsdp2", "--shard", modules]);
-    assert_eq!(sharded("transformer.h.0"), None, "Accelerate wraps every GPT2Block");
-    assert!(sharded("transformer.h.*").unwrap().contains("fsdp_transformer_layer_cls_to_wrap: GPT2Block"));
+    assert!(views.contains("DistributedDataParallelKwargs(\n#     gradient_as_bucket_view=True)])."), "{views}");
+    assert!(views.contains("mixed_precision: \"no\""), "{views}");
+}
+
+#[test]
+fn a_file_for_accelerate_does_what_was_simulated_or_is_refused_with_a_cause() {
+    let model = capture("gpt2-small");
+    let start = ["plan", model.as_str(), "--batch", "2", "--seq", "128", "--vram", "100GiB", "--gpus", "4"];
+    let plan = |more: &[&str]| json(&[&start[..], more].concat()).1["start"].clone();
+    let file = |more: &[&str]| {
+        let plan = plan(more);
+        assert_eq!(plan.get("no_accelerate"), None);
+        let file = plan["accelerate"].as_str().unwrap().to_owned();
+        assert!(file.contains("mixed_precision: \"no\"\n") && file.lines().all(|line| line.len() <= 80), "{file}");
+        file
+    };
+    let cause = |more: &[&str]| {
+        let plan = plan(more);
+        assert_eq!(plan.get("accelerate"), None);
+        plan["no_accelerate"].as_str().unwrap().to_owned()
+    };
+    for (how, scaler) in
+        [("ddp", ""), ("fsdp2", ""), ("ddp", " and its GradScaler"), ("hsdp:2x2", " and its GradScaler")]
+    {
+        let dtype = if scaler.is_empty() { "bf16" } else { "fp16" };
+        let mixed = file(&["--parallel", how, "--amp", dtype]);
+        assert!(mixed.contains(&format!("# The script has the plan's torch.autocast{scaler}.")), "{mixed}");
+        assert!(!mixed.contains("MixedPrecisionPolicy"), "{mixed}");
+    }
+    for (more, policy) in [
+        (&["--param-dtype", "bf16"][..], "param_dtype=torch.bfloat16"),
+        (
+            &["--param-dtype", "bf16", "--reduce-dtype", "fp32"],
+            "param_dtype=torch.bfloat16, reduce_dtype=torch.float32",
+        ),
+        (&["--dtype", "bf16", "--reduce-dtype", "fp32"], "reduce_dtype=torch.float32"),
+    ] {
+        let typed = file(&[&["--parallel", "fsdp2"], more].concat());
+        assert!(typed.contains(&format!("MixedPrecisionPolicy(\n#     {policy})))")), "{typed}");
+        assert!(!typed.contains("autocast"), "{typed}");
+    }
+    assert!(file(&["--parallel", "fsdp2", "--cpu-offload"]).contains("fsdp_offload_params: true"));
+    let twice = |how: &str, more: &[&str]| file(&[&["--parallel", how, "--accumulate", "2"], more].concat());
+    let plugin = "num_steps=2, sync_each_batch=True";
+    assert!(twice("fsdp2", &[]).contains(plugin) && twice("ddp", &["--no-sync", "false"]).contains(plugin));
+    assert!(!twice("ddp", &[]).contains(plugin) && !twice("fsdp2", &["--no-sync", "true"]).contains(plugin));
+    for (ranks, why) in [("2", "not a number of GPUs"), ("true", "root's weights"), ("4", "root's weights")] {
+        let found = cause(&["--parallel", "fsdp2", "--reshard-after-forward", ranks]);
+        assert!(found.contains(why), "{found}");
+    }
+    assert!(
+        file(&["--parallel", "fsdp2", "--reshard-after-forward", "false"]).contains("reshard_after_forward: false")
+    );
+    assert!(cause(&["--parallel", "fsdp2", "--shard", "transformer.h.0"]).contains("all modules of a class"));
+    let blocks = file(&["--parallel", "fsdp2", "--shard", "transformer.h.*"]);
+    assert!(blocks.contains("fsdp_transformer_layer_cls_to_wrap: GPT2Block"), "{blocks}");
+    assert!(cause(&["--parallel", "zero1"]).contains("ZeroRedundancyOptimizer"));
+    assert!(cause(&["--parallel", "deepspeed:2"]).contains("ds_config.json"));
+    let single = ["plan", model.as_str(), "--batch", "2", "--seq", "128", "--vram", "100GiB", "--parallel", "ddp"];
+    let single = json(&[&single[..], &["--world", "1"]].concat()).1;
+    assert!(single["start"]["no_accelerate"].as_str().unwrap().contains("a single process"));
+    let (_, text, _) = vramfit(&[&start[..], &["--parallel", "zero1", "--keep", "parallel", "--all"]].concat());
+    assert!(text.contains("no Accelerate file: it has no setting for ZeroRedundancyOptimizer"), "{text}");
+}
+
+#[test]
+fn ways_and_links_are_read_in_any_case_and_one_gpu_is_named_as_one() {
+    let model = capture("gpt2-small");
+    let start = ["estimate", model.as_str(), "--batch", "2", "--seq", "64"];
+    let peak = |how: &str| {
+        json(&[&start[..], &["--parallel", how, "--world", "4"]].concat()).1["peak_allocated"].as_u64().unwrap()
+    };
+    assert_eq!(peak("HSDP:2X2"), peak("hsdp:2x2"));
+    let single = vramfit(&[&start[..], &["--parallel", "DDP", "--world", "1"]].concat()).1;
+    assert!(single.replace('\n', " ").contains("one GPU with ddp") && !single.contains("all 1 GPUs"), "{single}");
+    let link = ["plan", model.as_str(), "--batch", "2", "--seq", "64", "--vram", "100GiB", "--gpus", "2", "--link"];
+    assert!(json(&[&link[..], &["NVLink"]].concat()).1["plans"][0]["code"].is_string());
+    assert!(refusal(&[&link[..], &["fast"]].concat()).contains("needed nvlink, pcie or a number of GB/s above 0"));
+}
+
+#[test]
+fn a_loss_that_multiplies_with_a_sharded_head_is_refused() {
+    let llama = capture("llama-small");
+    let start = ["estimate", llama.as_str(), "--batch", "2", "--seq", "64", "--parallel", "fsdp2", "--world", "2"];
+    for loss in [&["--chunked-loss", "4"][..], &["--fused-linear-loss", "liger"]] {
+        let found = refusal(&[&start[..], loss, &["--shard", "model.layers.*,lm_head"]].concat());
+        assert!(found.contains("--shard lm_head: its weights are gathered for its own forward pass"), "{found}");
+        assert!(
+            json(&[&start[..], loss].concat()).1["peak_allocated"].as_u64().unwrap() > 0,
+            "of the root it is there"
+        );
+    }
+}
+
+#[test]
+fn autocast_with_another_type_of_modules_has_its_cause() {
+    let model = capture("gpt2-small");
+    for command in ["estimate", "plan", "max-batch"] {
+        let mixed = ["--parallel", "fsdp2", "--world", "4", "--amp", "bf16", "--param-dtype", "bf16", "--vram", "8GiB"];
+        let found = refusal(&[&[command, model.as_str()], &mixed[..]].concat());
+        assert!(found.contains("found --amp with --param-dtype, which is not simulated with it"), "{found}");
+    }
 }
 
 #[test]

@@ -296,3 +296,26 @@ fn every_setting_has_a_name_in_both_languages() {
     };
     assert_eq!(keys(english.split("  en: {").nth(1).unwrap()), keys(chinese));
 }
+
+#[test]
+fn a_part_has_the_colour_that_it_has_on_the_page_of_estimate() {
+    let drawing = include_str!("../../web/src/calculator/page/drawing.js");
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html");
+    let arguments = ["estimate", "llama-1b", "--gpu", "A100 80GB", "--parallel", "fsdp2", "--world", "4", "--html"];
+    let program = assert_cmd::cargo::cargo_bin("vramfit");
+    let out = Command::new(program).args(arguments).arg(&page).env("VRAMFIT_CUDNN", "off").output().unwrap();
+    assert!(out.status.success(), "{out:?}");
+    let page = std::fs::read_to_string(page).unwrap();
+    let swatches =
+        page.split("<i class=\"swatch\" style=\"--c:var(").skip(1).filter_map(|rest| rest.split_once(")\"></i>"));
+    let mut count = 0;
+    for (color, rest) in swatches.filter(|(_, rest)| rest.contains("</th>")) {
+        let name = rest.split('<').next().unwrap().trim_end_matches(", unused").replace("CUDA ", "");
+        // Small parts share a row, each with its size.
+        let name = name.split(|c: char| c.is_ascii_digit()).next().unwrap().trim_end();
+        assert!(drawing.contains(&format!("[\"{name}\", \"{color}\"]")), "{name} {color}");
+        count += 1;
+    }
+    assert!(count >= 9, "{count} parts");
+}

@@ -3,7 +3,7 @@
 Sizes are those of the published models; `parameters` is the published count, which the captured one must equal.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Callable, Optional
 
 import torch
@@ -44,6 +44,7 @@ class BuiltIn:
     loss: Optional[Callable] = None
     version: Optional[str] = None
     config: Optional[dict] = None  # of Hugging Face, where vramfit itself makes the model of it
+    limits: dict = field(default_factory=dict)  # sizes beyond which PyTorch stops: a Rust test finds them too
 
 
 def cross_entropy(outputs, targets):
@@ -92,7 +93,8 @@ def causal(name, family, version, parameters, batch=1, seq=1024, architecture=No
     return BuiltIn(name, DISPLAY.get(kind, kind), "language modelling", parameters,
                    lambda: hugging_face(prefix, f"{kind}Config", **config),
                    {"input_ids": tokens, "labels": tokens}, {"batch": batch, "seq": seq}, version=version,
-                   config=known if family in ("Llama", "Mistral", "Qwen2", "GPT2") else None)
+                   config=known if family in ("Llama", "Mistral", "Qwen2", "GPT2") else None,
+                   limits={"seq": config["n_positions"]} if "n_positions" in config else {})
 
 
 DISPLAY = {"GPT2": "GPT-2", "GPTNeoX": "GPT-NeoX", "Phi3": "Phi", "Qwen2": "Qwen", "Qwen3": "Qwen"}
@@ -105,7 +107,7 @@ def classifier(name, family, parameters, batch=32, seq=128, **config):
     display = {"Bert": "BERT", "Roberta": "RoBERTa", "DistilBert": "DistilBERT"}[family]
     return BuiltIn(name, display, "sequence classification", parameters,
                    lambda: hugging_face(f"{family}ForSequenceClassification", f"{family}Config", num_labels=2, **config),
-                   inputs, {"batch": batch, "seq": seq}, config=known if family == "Bert" else None)
+                   inputs, {"batch": batch, "seq": seq}, config=known if family == "Bert" else None, limits={"seq": 512})
 
 
 def t5(name, parameters, batch, **config):
@@ -136,7 +138,7 @@ def whisper(name, parameters, batch, width, heads, layers):
     return BuiltIn(name, "Whisper", "speech to text", parameters,
                    lambda: hugging_face("WhisperForConditionalGeneration", "WhisperConfig", **config),
                    {"input_features": Tensor(("batch", 80, 3000)), "labels": Tensor(TOKENS, 51865)},
-                   {"batch": batch, "seq": 128})
+                   {"batch": batch, "seq": 128}, limits={"seq": 448})
 
 
 class Recurrent(nn.Module):

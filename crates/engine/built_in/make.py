@@ -44,7 +44,7 @@ def capture(name, folder):
     if built_in.config:
         (Path(folder) / f"{name}.json").write_text(json.dumps(built_in.config))
         inputs = [{"name": key, "dtype": "int64", "shape": list(tensor.shape)} for key, tensor in built_in.inputs.items()]
-        return {**row, "inputs": inputs, "sizes": built_in.sizes}
+        return {**row, "inputs": inputs, "sizes": built_in.sizes, "limits": built_in.limits}
     tensors = {**built_in.inputs, **({"targets": built_in.targets} if built_in.targets else {})}
     examples = {key: tensor.example(built_in.sizes) for key, tensor in tensors.items()}
     targets = examples.pop("targets", None)
@@ -61,7 +61,8 @@ def capture(name, folder):
                          f"{sorted(built_in.sizes)} and 18: {captured.notes}")
     print(f"{name}: captured, {time.time() - begun:.0f} s", file=sys.stderr, flush=True)
     inputs = [{key: tensor[key] for key in ("name", "dtype", "shape")} for tensor in contents["inputs"] + contents["targets"]]
-    return {**row, "inputs": inputs, "sizes": {symbol["name"]: symbol["example"] for symbol in contents["symbols"]}}
+    sizes = {symbol["name"]: symbol["example"] for symbol in contents["symbols"]}
+    return {**row, "inputs": inputs, "sizes": sizes, "limits": built_in.limits}
 
 
 def make(names, folder, jobs):

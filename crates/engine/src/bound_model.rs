@@ -8,24 +8,27 @@ use vramfit_graph::bind::{Bound, bind};
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags, select_variant};
+use vramfit_plan::tricks::in_place;
 use vramfit_training::Loop;
 
 use crate::arguments::{FineTuningFlags, ModeKind, ModelAt, ModelDtype, QuantizeScheme, RunSettings};
 use crate::built_in::load_for;
 use crate::estimate::conflicts::refuse_untrained;
-use crate::estimate::ranks::parallel;
+use crate::estimate::ranks::{parallel, refuse};
 use vramfit_report::failure::Failure;
 
 impl RunSettings {
     /// Loads the model, for these settings alone.
     pub fn load(&self) -> Result<Model, Failure> {
+        // Before the model has no variant for what is not simulated.
+        refuse(self)?;
         self.at.load_computing(self.ranks.param_dtype)
     }
 
     /// Binds the loaded `model` to the sizes, precision and mode of the flags.
     pub fn bind<'a>(&self, model: &'a Model) -> Result<Bound<'a>, Failure> {
-        let mut bound = self.at.bind_computing(model, self.ranks.param_dtype)?;
         let layout = Loop { parallel: parallel(self)?, has_channels_last: self.channels_last, ..Loop::default() };
+        let mut bound = self.at.bind_computing(model, self.ranks.param_dtype)?;
         layout.lay_out(&mut bound).map_err(|error| Failure::at(&self.at.model, error))?;
         refuse_untrained(self, &bound)?;
         Ok(bound)
@@ -41,7 +44,8 @@ impl RunSettings {
         let FineTuningFlags { lora, lora_targets, lora_dropout, quantize, quantize_compute } = &self.at.fine_tuning;
         let is_fine_tuned =
             lora.is_some() || lora_dropout.is_some() || quantize.is_some() || quantize_compute.is_some();
-        is_fine_tuned || !lora_targets.is_empty() || self.at.fused_attention || self.torch.is_some()
+        let is_rewritten = self.at.fused_attention || self.at.in_place;
+        is_fine_tuned || !lora_targets.is_empty() || is_rewritten || self.torch.is_some()
     }
 
     /// The loaded model as one of the PyTorch that `--torch` names.
@@ -97,18 +101,30 @@ impl ModelAt {
     }
 
     fn load_computing(&self, computed: Option<ModelDtype>) -> Result<Model, Failure> {
-        self.fine_tuned(load_for(&self.model, self.variant(computed))?)
+        self.changed(load_for(&self.model, self.variant(computed))?)
+    }
+
+    /// The model, changed as the flags say.
+    pub fn changed(&self, model: Model) -> Result<Model, Failure> {
+        self.fine_tuned(self.rewritten(model)?)
+    }
+
+    /// The model with the operators that the flags say.
+    pub fn rewritten(&self, mut model: Model) -> Result<Model, Failure> {
+        if self.fused_attention {
+            let fused = with_fused_attention(&model);
+            model = fused.ok_or_else(|| Failure::at(&self.model, Refusal::NoWrittenAttention))?.model;
+        }
+        if self.in_place {
+            let refused = || Failure::new(format!("{}: --in-place: {}", self.model, in_place::why_not(&model)));
+            model = in_place::rewrite(&model).ok_or_else(refused)?;
+        }
+        Ok(model)
     }
 
     /// The model, changed as the flags of fine-tuning say.
     pub fn fine_tuned(&self, model: Model) -> Result<Model, Failure> {
         let how = self.fine_tuning.read()?;
-        let model = match self.fused_attention {
-            false => model,
-            true => {
-                with_fused_attention(&model).ok_or_else(|| Failure::at(&self.model, Refusal::NoWrittenAttention))?.model
-            }
-        };
         if !how.is_any() {
             return Ok(model);
         }

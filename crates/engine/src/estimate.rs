@@ -73,7 +73,7 @@ impl<'a> Estimated<'a> {
             .answer(&device, &device.settings(settings), true)
             .map_err(|error| beyond_addresses(options, &bound, error))?;
         let mut notes = conflicts::without_effect(options, &bound);
-        notes.extend(options.gpu.as_deref().and_then(|name| known.taken(name)));
+        notes.extend(known.understood(options.gpu.as_deref(), options.vram));
         notes.extend(cudnn.not_asked_about(gpu));
         let name = &options.at.model;
         let question =

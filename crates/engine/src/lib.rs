@@ -13,5 +13,6 @@ pub mod estimate;
 mod hub_cache;
 mod hub_names;
 pub mod known_gpus;
+mod limits;
 pub mod plan;
 pub mod recording;

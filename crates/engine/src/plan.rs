@@ -107,13 +107,14 @@ pub fn on_bench<R>(
     cudnn: &dyn Cudnn,
     work: impl for<'m> FnOnce(&Workbench<'m>, &Setup, &'m KnownGpus, Vec<String>) -> Result<R, Failure>,
 ) -> Result<R, Failure> {
+    let plain = &options.at.rewritten(plain.clone())?;
     let model = options.at.fine_tuned(plain.clone())?;
     let bound = options.bind(&model)?;
     let alloc_conf = AllocConf::parse(options.alloc_conf.as_deref().unwrap_or_default())?;
     let gpu = known.find(options.gpu.as_deref().unwrap_or(REFERENCE))?;
     conflicts::refuse_gpu(options, &model, gpu)?;
     let device = Device { gpu, is_asked: options.gpu.is_some(), vram: options.vram, cudnn: cudnn.answers_for(gpu) };
-    let mut notes: Vec<String> = options.gpu.as_deref().and_then(|name| known.taken(name)).into_iter().collect();
+    let mut notes = known.understood(options.gpu.as_deref(), options.vram);
     for (symbol, size) in model.symbols.iter().zip(bound.sizes.as_slice()) {
         if let Example::DataDependent { producer } = &symbol.example {
             notes.push(format!("size `{}` ({producer}) stays {size} at every batch", symbol.name));

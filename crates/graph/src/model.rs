@@ -175,12 +175,20 @@ pub struct Model {
 /// How a model was changed for fine-tuning, in the words of the flags; empty where it was not.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FineTuned {
-    /// Its adapters: rank and targets.
+    /// The rank of its adapters.
     pub lora: String,
+    /// The layers that have adapters.
+    pub lora_targets: String,
+    /// The adapters' chance of dropping an input, in parts of a million.
+    pub lora_dropout: u32,
     /// How its weights are quantised.
     pub quantize: String,
+    /// The type that the quantised layers compute in.
+    pub quantize_compute: String,
     /// Whether `scaled_dot_product_attention` is in place of attention that the model writes itself.
     pub has_fused_attention: bool,
+    /// Whether activation modules were put in place.
+    pub has_activations_in_place: bool,
 }
 
 impl Model {

@@ -11,8 +11,8 @@ use crate::workbench::Workbench;
 
 /// Batches per core that are tried at once.
 const ROUND: usize = 8;
-/// The largest batch that is tried, so that the search ends for models of a few neurons, too.
-pub const LIMIT: i64 = 1 << 20;
+/// The largest batch that is tried, so that the search ends within seconds for models of a few neurons, too.
+pub const LIMIT: i64 = 1 << 16;
 
 /// The result of the search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

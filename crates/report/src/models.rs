@@ -23,6 +23,8 @@ pub struct Row {
     pub inputs: Vec<Input>,
     /// The sizes that can be chosen, with their defaults.
     pub sizes: IndexMap<String, i64>,
+    /// The largest values of sizes beyond which PyTorch would stop with an error, such as positions beyond their embeddings.
+    pub limits: IndexMap<String, i64>,
 }
 
 /// An input or a target.

@@ -98,15 +98,21 @@ impl AllRanks {
         })
     }
 
-    /// A row of the table of numbers, below those of one GPU.
+    /// A row of the table of numbers, below those of one GPU; nothing where there is no other.
     pub fn row(self) -> String {
         let batch = self.batch.map_or_else(String::new, |batch| format!(", batch {batch}"));
+        if self.world == 1 {
+            return String::new();
+        }
         let name = format!("all {} GPUs", self.world);
         format!("{name:15} {:>10}   reserved{batch}, {} sent a step\n", human(self.peak_reserved), human(self.sent))
     }
 
-    /// In words, after those about one GPU.
+    /// In words, after those about one GPU; nothing where there is no other.
     pub fn words(self) -> String {
+        if self.world == 1 {
+            return String::new();
+        }
         let batch = self.batch.map_or_else(String::new, |batch| format!("batch {batch}, "));
         format!(
             "; all {} GPUs: {batch}{} reserved, {} sent a step",

@@ -34,14 +34,22 @@ pub trait AnswerSettings {
 pub struct SettingsReport {
     /// The model's sizes by name, such as `batch` and `seq`.
     pub(crate) sizes: IndexMap<String, i64>,
-    /// `as built`, an element type, or `autocast` with one.
+    /// `as-built`, an element type such as `bf16`, or one of autocast such as `amp-bf16`.
     precision: String,
-    /// Adapters that were added to the model: their rank and targets.
+    /// The rank of adapters that were added to the model, or `none`.
     lora: String,
-    /// How the weights of linear layers were quantised.
+    /// `all-linear`, or names of layers with commas between; empty for peft's own.
+    lora_targets: String,
+    /// The adapters' dropout.
+    lora_dropout: f64,
+    /// How the weights of linear layers were quantised: `nf4`, `int8` or `none`.
     quantize: String,
+    /// The type that nf4 layers compute in; empty without them.
+    quantize_compute: String,
     /// Whether `scaled_dot_product_attention` is in place of attention that the model writes itself.
     fused_attention: bool,
+    /// Whether activation modules write into their input where they may.
+    in_place: bool,
     /// Training or evaluation.
     mode: ModeName,
     /// Whether autograd keeps the graph.
@@ -106,12 +114,17 @@ pub struct SettingsReport {
 impl SettingsReport {
     /// Of a run of `bound` on a GPU.
     pub fn new(bound: &Bound<'_>, training: &Loop, device: &Device<'_>, alloc_conf: &str) -> SettingsReport {
+        let tuned = &bound.model.fine_tuning;
         SettingsReport {
             sizes: sizes(bound),
             precision: precision(bound, training).to_string(),
-            lora: or_none(&bound.model.fine_tuning.lora),
-            quantize: or_none(&bound.model.fine_tuning.quantize),
-            fused_attention: bound.model.fine_tuning.has_fused_attention,
+            lora: or_none(&tuned.lora),
+            lora_targets: tuned.lora_targets.clone(),
+            lora_dropout: f64::from(tuned.lora_dropout) / 1e6,
+            quantize: or_none(&tuned.quantize),
+            quantize_compute: tuned.quantize_compute.clone(),
+            fused_attention: tuned.has_fused_attention,
+            in_place: tuned.has_activations_in_place,
             mode: if bound.variant.mode == Mode::Train { ModeName::Train } else { ModeName::Eval },
             grad: bound.variant.has_grad,
             optimizer: training.optimizer.kind.name(),
@@ -175,8 +188,11 @@ impl SettingsReport {
                 words.push(self.loss.words().to_owned());
             }
         }
-        words.extend((self.lora != "none").then(|| format!("LoRA {}", self.lora)));
-        words.extend((self.quantize != "none").then(|| format!("weights in {}", self.quantize)));
+        words.extend((self.lora != "none").then(|| self.adapters_in_words()));
+        words.extend((self.quantize != "none").then(|| match self.quantize_compute.as_str() {
+            "" => format!("weights in {}", self.quantize),
+            compute => format!("weights in {}, computing in {compute}", self.quantize),
+        }));
         words.extend((self.accumulate > 1).then(|| format!("{} micro-batches a step", self.accumulate)));
         words.extend(match self.checkpoint.as_str() {
             "none" => None,
@@ -185,6 +201,15 @@ impl SettingsReport {
         });
         words.extend(self.ranks.words());
         [sizes.join(", "), words.join(", ")].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ")
+    }
+}
+
+impl SettingsReport {
+    /// Such as `LoRA rank 8, all-linear, dropout`.
+    fn adapters_in_words(&self) -> String {
+        let targets = if self.lora_targets.is_empty() { "default targets" } else { &self.lora_targets };
+        let dropout = if self.lora_dropout > 0.0 { ", dropout" } else { "" };
+        format!("LoRA rank {}, {targets}{dropout}", self.lora)
     }
 }
 
@@ -197,8 +222,12 @@ impl AnswerSettings for SettingsReport {
         let others = [
             ("precision", self.precision.clone()),
             ("lora", self.lora.clone()),
+            ("lora targets", or_none(&self.lora_targets)),
+            ("lora dropout", self.lora_dropout.to_string()),
             ("quantize", self.quantize.clone()),
+            ("quantize compute", or_none(&self.quantize_compute)),
             ("fused attention", yes_or_no(self.fused_attention)),
+            ("in place", yes_or_no(self.in_place)),
             ("mode", self.mode.name().to_owned()),
             ("grad", yes_or_no(self.grad)),
             ("optimizer", self.optimizer.to_owned()),
@@ -298,8 +327,12 @@ mod tests {
             sizes: IndexMap::from([("batch".to_owned(), 4)]),
             precision: "as built".to_owned(),
             lora: "none".to_owned(),
+            lora_targets: String::new(),
+            lora_dropout: 0.0,
             quantize: "none".to_owned(),
+            quantize_compute: String::new(),
             fused_attention: false,
+            in_place: false,
             mode: ModeName::Train,
             grad: true,
             optimizer: "adamw",

@@ -10,8 +10,8 @@ from .units import human
 _COLOURS = {"fits": "#2e9e5b", "too-close": "#c98a00", "does-not-fit": "#d2463c", None: "#7a7a7a"}
 # Order and colours of the calculator's bar (`vramfit web`).
 _BARS = {
-    "parameters": "#3b6fb6", "gradients": "#7a4fb0", "optimizer": "#c2478b", "activations": "#2f9e6e", "outputs": "#d99a21", "inputs": "#8c6d4f",
-    "temporary": "#d9542b", "workspace": "#4aa8c9", "rounding": "#9aa4b5", "cached": "#5f8f8a", "context": "#777f8c",
+    "parameters": "#3b6fb6", "gradients": "#7a4fb0", "optimizer": "#c2478b", "activations": "#2f9e6e", "outputs": "#d9542b", "inputs": "#d99a21",
+    "temporary": "#4aa8c9", "workspace": "#a3b43a", "communication": "#8c6d4f", "rounding": "#b58be0", "cached": "#9aa4b5", "context": "#777f8c",
 }
 _NAMES = {"workspace": "workspaces", "cached": "cached, unused", "context": "CUDA context"}
 _LIMIT = "#e0402a"

@@ -76,7 +76,9 @@ class Plan:
     code: str
     parts: Parts
     accelerate: Optional[str]
-    """The file for ``accelerate launch --config_file`` that spreads it in the same way; None where there is none."""
+    """The file for ``accelerate launch --config_file`` that spreads it in the same way; None on one GPU, and where ``no_accelerate`` says why."""
+    no_accelerate: Optional[str]
+    """Why there is no file for Accelerate; None on one GPU, and where there is one."""
     deepspeed: Optional[str]
     """The ``ds_config.json`` that the code reads; None without DeepSpeed."""
     all_ranks: Optional[Mapping[str, Any]]
@@ -96,7 +98,7 @@ class Plan:
             peak_allocated=raw["peak_allocated"], peak_reserved=raw["peak_reserved"], device_used=raw["device_used"],
             slowdown=raw.get("slowdown", 1.0), effect=raw.get("effect", "none"), risk=raw.get("group", "none"), why=raw.get("why"), code=raw["code"],
             parts=Parts.of(raw["parts"]),
-            accelerate=raw.get("accelerate"), deepspeed=raw.get("deepspeed"), all_ranks=raw.get("all_ranks"), raw=raw, loss=loss,
+            accelerate=raw.get("accelerate"), no_accelerate=raw.get("no_accelerate"), deepspeed=raw.get("deepspeed"), all_ranks=raw.get("all_ranks"), raw=raw, loss=loss,
         )
 
     def apply(

@@ -53,6 +53,7 @@ class Applied:
         self._micro = 0
         self._accumulate: int = plan.settings["accumulate"]
         self._has_warned = False
+        self._is_undone = False
         self._check()
         try:
             self._apply()
@@ -97,9 +98,15 @@ class Applied:
 
     def undo(self) -> None:
         """Reverts everything. A second call does nothing."""
+        self._is_undone = True
         while self._undo:
             self._undo.pop()()
         self.outputs = self.loss = self._inputs = self._targets = None
+
+    def _needs_plan(self, what: str) -> None:
+        """Without the plan's changes a step would be another one than was simulated."""
+        if self._is_undone:
+            raise PlanError(f"applied.{what}: found a plan that was undone, needed one that is applied", "apply it again: plan.apply(model, optimizer)")
 
     def __enter__(self) -> "Applied":
         return self
@@ -119,6 +126,7 @@ class Applied:
         one micro-batch at a time; those on the model's device are sliced. Give them where the example of ``vramfit.plan`` was:
         the plan is simulated so. If the plan holds outputs, ``outputs`` and ``loss`` are those of the last micro-batch.
         """
+        self._needs_plan("step()")
         settings = self.plan.settings
         self._warn_about(inputs)
         micros = micro_batches(inputs, targets, self._accumulate)
@@ -198,6 +206,7 @@ class Applied:
     @contextlib.contextmanager
     def autocast(self) -> Iterator[None]:
         """The context for the forward pass and the loss; it does nothing without mixed precision."""
+        self._needs_plan("autocast()")
         with contextlib.ExitStack() as stack:
             for context in self.forward_contexts:
                 stack.enter_context(context(self.device))
@@ -205,11 +214,13 @@ class Applied:
 
     def backward(self, loss: torch.Tensor) -> None:
         """The backward pass of one micro-batch: the loss is divided by their number unless it is a sum, and scaled if the plan has a GradScaler."""
+        self._needs_plan("backward()")
         loss = loss if self._accumulate == 1 or self.plan.parts.adds_losses else loss / self._accumulate
         (loss if self.scaler is None else self.scaler.scale(loss)).backward()
 
     def update(self) -> bool:
         """Call it after each ``backward``. Steps the optimizer after the last micro-batch and returns whether it did."""
+        self._needs_plan("update()")
         self._micro += 1
         if self._micro < self._accumulate:
             return False

@@ -15,10 +15,16 @@ def _count(name: str, value: Any) -> List[str]:
     return [_flag(name), str(value)]
 
 
-def _count_or_none(name: str, value: Any) -> List[str]:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise SettingError(f"{name}: found {value!r}, needed a whole number from 0 on")
-    return [_flag(name), str(value)]
+def _elements(least: int) -> Callable[[str, Any], List[str]]:
+    """A number of elements, as DeepSpeed's configuration may have it: 5e7 is a whole number, too."""
+
+    def words(name: str, value: Any) -> List[str]:
+        is_whole = not isinstance(value, bool) and (isinstance(value, int) or (isinstance(value, float) and value.is_integer()))
+        if not is_whole or value < least:
+            raise SettingError(f"{name}: found {value!r}, needed a whole number from {least} on")
+        return [_flag(name), str(int(value))]
+
+    return words
 
 
 def _rank(name: str, value: Any) -> List[str]:
@@ -136,16 +142,16 @@ SETTINGS: Dict[str, Callable[[str, Any], List[str]]] = {
     "clip_grad": _switch, "cudnn_benchmark": _switch, "channels_last": _switch, "inputs_are": _one_of("kept", "fresh", "whole"), "outputs": _one_of("held", "released"),
     "dtype": _one_of("fp32", "bf16", "fp16", "fp64"), "amp": _one_of("bf16", "fp16"), "checkpoint": _modules,
     "checkpoint_save": _modules, "offload_activations": _one_of("none", "pinned", "pageable"), "chunked_loss": _count,
-    "fused_attention": _switch, "lora": _rank, "lora_targets": _modules, "lora_dropout": _share, "quantize": _one_of("nf4", "int8"),
+    "fused_attention": _switch, "in_place": _switch, "lora": _rank, "lora_targets": _modules, "lora_dropout": _share, "quantize": _one_of("nf4", "int8"),
     "quantize_compute": _one_of("fp32", "bf16", "fp16", "fp64"),
     "fused_linear_loss": _one_of("liger"), "freeze": _modules, "ema": _switch,
     "accumulate": _count, "zero_grad": _one_of("before-forward", "before-backward"), "set_to_none": _truth,
     "mode": _one_of("train", "eval"), "grad": _switch, "add_loss": _one_of("cross-entropy", "mean", "none"), "steps": _count,
     "parallel": _text, "world": _count, "shard": _modules, "reshard_after_forward": _truth_or_count, "param_dtype": _one_of("fp32", "bf16", "fp16", "fp64"),
     "reduce_dtype": _one_of("fp32", "bf16", "fp16", "fp64"), "cpu_offload": _switch, "gradient_as_bucket_view": _switch, "static_graph": _switch, "no_sync": _truth,
-    "reduce_bucket_size": _count, "overlap_comm": _truth, "gradient_clipping": _truth,
-    "stage3_prefetch_bucket_size": _count_or_none, "stage3_max_live_parameters": _count_or_none, "stage3_max_reuse_distance": _count_or_none,
-    "stage3_param_persistence_threshold": _count_or_none, "offload_param": _switch, "deepspeed_config": _file,
+    "reduce_bucket_size": _elements(1), "overlap_comm": _truth, "gradient_clipping": _truth,
+    "stage3_prefetch_bucket_size": _elements(0), "stage3_max_live_parameters": _elements(0), "stage3_max_reuse_distance": _elements(0),
+    "stage3_param_persistence_threshold": _elements(0), "offload_param": _switch, "deepspeed_config": _file,
     "gpus": _count, "nodes": _count, "link": _speed, "network": _speed,
     "gpu": _text, "vram": _bytes, "alloc_conf": _text, "torch": _text, "cudnn": _path, "margin": _share, "keep": _modules,
 }

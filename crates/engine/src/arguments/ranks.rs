@@ -154,7 +154,8 @@ impl std::fmt::Display for ParallelWay {
 /// Parses `--parallel`.
 fn parse_parallel(text: &str) -> Result<ParallelWay, String> {
     let ways = "needed none, ddp, zero1, fsdp2, hsdp:RxS, tp or deepspeed:1, :2 or :3";
-    match text {
+    let lower = text.to_ascii_lowercase();
+    match lower.as_str() {
         "none" => Ok(ParallelWay::None),
         "ddp" => Ok(ParallelWay::Ddp),
         "zero1" => Ok(ParallelWay::Zero1),
@@ -164,7 +165,7 @@ fn parse_parallel(text: &str) -> Result<ParallelWay, String> {
         "deepspeed:2" => Ok(ParallelWay::DeepSpeed(ZeroStage::Two)),
         "deepspeed:3" => Ok(ParallelWay::DeepSpeed(ZeroStage::Three)),
         _ => {
-            let sizes = text.strip_prefix("hsdp:").and_then(|sizes| sizes.split_once('x'));
+            let sizes = lower.strip_prefix("hsdp:").and_then(|sizes| sizes.split_once('x'));
             let numbers = sizes.and_then(|(replicas, shards)| Some((replicas.parse().ok()?, shards.parse().ok()?)));
             match numbers {
                 Some((replicas @ 1..=10_000, shards @ 1..=10_000)) => Ok(ParallelWay::Hsdp { replicas, shards }),
@@ -188,7 +189,7 @@ pub enum Reshard {
 
 /// Parses `--reshard-after-forward`.
 fn parse_reshard(text: &str) -> Result<Reshard, String> {
-    match (text, text.parse()) {
+    match (text.to_ascii_lowercase().as_str(), text.parse()) {
         ("true", _) => Ok(Reshard::Always(true)),
         ("false", _) => Ok(Reshard::Always(false)),
         (_, Ok(ranks)) if ranks > 0 => Ok(Reshard::Over(ranks)),
@@ -236,7 +237,8 @@ impl Speed {
 
 /// Parses `--link` and `--network`.
 fn parse_speed(text: &str) -> Result<Speed, String> {
-    match (text, text.trim_end_matches("GB/s").trim().parse::<f64>()) {
+    let lower = text.to_ascii_lowercase();
+    match (lower.as_str(), lower.trim_end_matches("gb/s").trim().parse::<f64>()) {
         ("nvlink", _) => Ok(Speed(250e9)),
         ("pcie", _) => Ok(Speed::LINK),
         (_, Ok(speed)) if speed.is_finite() && speed > 0.0 => Ok(Speed(speed * 1e9)),

@@ -52,6 +52,9 @@ pub struct ModelAt {
     /// Use scaled_dot_product_attention where the model computes attention by products of matrices and a softmax.
     #[arg(long, help_heading = MODEL)]
     pub fused_attention: bool,
+    /// Let activation modules write into their input where nothing else needs it: nn.ReLU(inplace=True) and the like.
+    #[arg(long, help_heading = MODEL)]
+    pub in_place: bool,
     /// How it is fine-tuned.
     #[command(flatten)]
     pub fine_tuning: FineTuningFlags,

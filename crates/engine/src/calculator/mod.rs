@@ -76,7 +76,7 @@ impl Engine {
     fn estimate(&self, fields: &Fields, options: &RunSettings, plain: &Model) -> Result<String, Failure> {
         conflicts::refuse(options)?;
         let changed = match options.changes_model() {
-            true => Some(options.with_torch(options.at.fine_tuned(plain.clone())?)),
+            true => Some(options.with_torch(options.at.changed(plain.clone())?)),
             false => None,
         };
         let model = changed.as_ref().unwrap_or(plain);

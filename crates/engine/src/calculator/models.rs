@@ -18,6 +18,7 @@ use vramfit_web::recent::Recent;
 
 use super::problem;
 use crate::built_in::{BuiltIn, built_in, named, of_hub, other_kind, taken_as};
+use crate::limits::limits;
 use crate::recording;
 use vramfit_report::failure::Failure;
 
@@ -52,6 +53,8 @@ pub struct Uploaded {
     parameters: Option<u64>,
     /// The sizes that can be chosen, with their defaults; null where the data decides it.
     sizes: IndexMap<String, Option<i64>>,
+    /// The largest values of sizes beyond which PyTorch would stop with an error, such as positions beyond their embeddings.
+    limits: IndexMap<String, i64>,
 }
 
 impl Models {
@@ -126,6 +129,7 @@ impl Models {
             class: model.class.clone(),
             parameters: model.parameter_count(),
             sizes: model.symbols.iter().map(|symbol| (symbol.name.clone(), symbol.example.value())).collect(),
+            limits: limits(&model),
         };
         self.files.put(name, Arc::new(model));
         Ok(uploaded)

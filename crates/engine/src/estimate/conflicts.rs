@@ -30,6 +30,11 @@ pub fn refuse(options: &RunSettings) -> Result<(), Failure> {
         ))
         .with_hint(Some("such as --checkpoint blocks; without checkpoints nothing is computed again")));
     }
+    if options.at.in_place && options.checkpoint.0 != Choice::Nothing {
+        return Err(Failure::new("--in-place: found --checkpoint, needed none").with_hint(Some(
+            "a checkpointed module keeps its input for recomputation, which an activation in place may overwrite",
+        )));
+    }
     updates::refuse(options)?;
     let is_quantized = options.optimizer.0.library() == Library::Bitsandbytes;
     if is_quantized && options.at.dtype == Some(ModelDtype::Fp64) {

@@ -1,19 +1,18 @@
 //! How the flags spread a training over GPUs.
 
+mod refused;
+
 use std::collections::BTreeSet;
 
 use vramfit_eager::forward::Choice;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::model::Model;
-use vramfit_training::optimizer::{Kind, Library};
-use vramfit_training::script::{
-    AfterForward, DeepSpeed, Gathering, Parallel, Replicated, Sharded, TensorParallel, ZeroStage,
-};
+use vramfit_training::script::{AfterForward, DeepSpeed, Gathering, Parallel, Replicated, Sharded, TensorParallel};
 
-use crate::arguments::{
-    AutocastDtype, Elements, ModeKind, ModelDtype, ParallelWay, RankFlags, Reshard, RunSettings, StateLocation,
-};
+use crate::arguments::{Elements, ModelDtype, ParallelWay, RankFlags, Reshard, RunSettings};
 use vramfit_report::failure::Failure;
+
+pub use refused::refuse;
 
 /// The most GPUs that `--world` takes.
 const MOST: u32 = 100_000;
@@ -112,94 +111,6 @@ fn after_forward(flags: &RankFlags, shards: u32) -> Result<AfterForward, Failure
         Some(Reshard::Over(ranks)) => Err(Failure::new(format!(
             "--reshard-after-forward {ranks}: found {shards} GPUs to shard over, needed a number that divides them"
         ))),
-    }
-}
-
-/// Refuses flags that have no effect on this way of spreading, and what is not simulated with it.
-fn refuse(options: &RunSettings) -> Result<(), Failure> {
-    let flags = &options.ranks;
-    let way = flags.parallel;
-    let has_shard_flags = [
-        ("--shard", flags.shard.is_some()),
-        ("--reshard-after-forward", flags.reshard_after_forward.is_some()),
-        ("--param-dtype", flags.param_dtype.is_some()),
-        ("--reduce-dtype", flags.reduce_dtype.is_some()),
-        ("--cpu-offload", flags.cpu_offload),
-    ];
-    let needs =
-        |flag: &str, needed: &str| Err(Failure::new(format!("{flag}: found --parallel {way}, needed {needed}")));
-    if let Some((flag, _)) = has_shard_flags.iter().find(|(_, is_given)| *is_given && !way.is_sharded()) {
-        return needs(flag, "fsdp2 or hsdp:RxS");
-    }
-    let has_replica_flags =
-        [("--gradient-as-bucket-view", flags.gradient_as_bucket_view), ("--static-graph", flags.static_graph)];
-    let is_replica = matches!(way, ParallelWay::Ddp | ParallelWay::Zero1);
-    if let Some((flag, _)) = has_replica_flags.iter().find(|(_, is_given)| *is_given && !is_replica) {
-        return needs(flag, "ddp or zero1");
-    }
-    let is_deepspeed = matches!(way, ParallelWay::DeepSpeed(_));
-    let is_partitioned = way == ParallelWay::DeepSpeed(ZeroStage::Three);
-    let has_engine_flags = [
-        ("--reduce-bucket-size", flags.reduce_bucket_size.is_some()),
-        ("--overlap-comm", flags.overlap_comm.is_some()),
-        ("--gradient-clipping", flags.gradient_clipping.is_some()),
-    ];
-    if let Some((flag, _)) = has_engine_flags.iter().find(|(_, is_given)| *is_given && !is_deepspeed) {
-        return needs(flag, "deepspeed:STAGE");
-    }
-    let has_gathering_flags = [
-        ("--stage3-prefetch-bucket-size", flags.stage3_prefetch_bucket_size.is_some()),
-        ("--stage3-max-live-parameters", flags.stage3_max_live_parameters.is_some()),
-        ("--stage3-max-reuse-distance", flags.stage3_max_reuse_distance.is_some()),
-        ("--stage3-param-persistence-threshold", flags.stage3_param_persistence_threshold.is_some()),
-        ("--offload-param", flags.offload_param),
-    ];
-    if let Some((flag, _)) = has_gathering_flags.iter().find(|(_, is_given)| *is_given && !is_partitioned) {
-        return needs(flag, "deepspeed:3");
-    }
-    if flags.static_graph && options.accumulate > 1 && flags.no_sync.unwrap_or(true) {
-        let why = "found --accumulate, in whose first micro-batch PyTorch stops with an internal error under no_sync";
-        return Err(Failure::new(format!("--static-graph: {why}; needed --no-sync false")));
-    }
-    if flags.no_sync.is_some() && matches!(way, ParallelWay::None | ParallelWay::Tp | ParallelWay::DeepSpeed(_)) {
-        return needs("--no-sync", "ddp, zero1, fsdp2 or hsdp:RxS");
-    }
-    if way == ParallelWay::None {
-        return match flags.world {
-            Some(world @ 2..) => {
-                needs(&format!("--world {world}"), "ddp, zero1, fsdp2, hsdp:RxS, tp or deepspeed:STAGE")
-            }
-            _ => Ok(()),
-        };
-    }
-    let kind = options.optimizer.0;
-    let is_elementwise =
-        kind.library() == Library::Torch && !matches!(kind, Kind::Muon | Kind::Adafactor | Kind::AdafactorHf);
-    if kind == Kind::None && is_deepspeed {
-        return Err(Failure::new(format!("--optimizer none: found --parallel {way}, which needed an optimizer")));
-    }
-    let optimizer = format!("--optimizer {}", kind.name());
-    let not_simulated = [
-        ("--quantize", options.at.fine_tuning.quantize.is_some()),
-        ("--step-in-backward", options.step_in_backward),
-        ("--optimizer-state cpu", options.optimizer_state == StateLocation::Cpu && !is_deepspeed),
-        ("--offload-activations", options.offload_activations.memory().is_some()),
-        ("--ema", options.ema),
-        ("--optimizer-groups", options.optimizer_groups.is_some()),
-        (optimizer.as_str(), kind != Kind::None && !is_elementwise && way != ParallelWay::Ddp),
-        ("--amp with --param-dtype", options.at.amp.is_some() && flags.param_dtype.is_some()),
-        // One call of a foreach kernel takes either weights that are split or others.
-        ("--clip-grad", options.clip_grad && way == ParallelWay::Tp),
-        ("--amp fp16", options.at.amp == Some(AutocastDtype::Fp16) && way == ParallelWay::Tp),
-        ("--amp", options.at.amp.is_some() && is_deepspeed),
-        ("--mode eval", options.at.mode == ModeKind::Eval && is_deepspeed),
-        // Weights are gathered for the model's modules, not for a loss that multiplies with one.
-        ("--chunked-loss", options.chunked_loss.is_some() && is_partitioned),
-        ("--fused-linear-loss", options.fused_linear_loss.is_some() && is_partitioned),
-    ];
-    match not_simulated.iter().find(|(_, is_given)| *is_given) {
-        Some((flag, _)) => Err(Failure::new(format!("--parallel {way}: found {flag}, which is not simulated with it"))),
-        None => Ok(()),
     }
 }
 

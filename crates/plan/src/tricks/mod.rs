@@ -31,6 +31,7 @@ mod trick;
 mod zero_grad;
 
 pub use role::Role;
+pub(crate) use spreading::policy;
 pub use trick::{Change, Finding, Trick};
 
 use thiserror::Error;

@@ -25,10 +25,22 @@ pub struct Written {
     pub code: String,
     /// What a program needs to do the same to a live model.
     pub parts: Parts,
-    /// The configuration of Accelerate that spreads it in the same way; `None` for one GPU.
-    pub accelerate: Option<String>,
+    /// The configuration of Accelerate that spreads it in the same way, or why there is none; `None` for one GPU.
+    pub accelerate: Option<Result<String, &'static str>>,
     /// The configuration of DeepSpeed that the code reads; `None` where it does not spread the training.
     pub deepspeed: Option<String>,
+}
+
+impl Written {
+    /// The configuration of Accelerate, where there is one.
+    pub fn accelerate_file(&self) -> Option<String> {
+        self.accelerate.clone()?.ok()
+    }
+
+    /// Why there is none for several GPUs.
+    pub fn no_accelerate_file(&self) -> Option<String> {
+        self.accelerate.clone()?.err().map(str::to_owned)
+    }
 }
 
 /// Writes a setup; `None` if the model cannot be bound to it.

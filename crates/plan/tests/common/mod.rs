@@ -7,7 +7,8 @@ use std::path::Path;
 use vramfit_catalogue::{Catalogue, Gpu};
 use vramfit_graph::model::Model;
 use vramfit_graph::select::{SizeFlags, Sizes, VariantFlags};
-use vramfit_plan::Setup;
+use vramfit_plan::tricks::{TRICKS, Trick, risk};
+use vramfit_plan::{Control, Setup, TrainingEffect, Workbench};
 use vramfit_readers::read_file;
 use vramfit_training::Loop;
 use vramfit_training::answer::Device;
@@ -33,3 +34,26 @@ pub fn setup(model: &Model, batch: i64, sequence: Option<i64>) -> Setup {
 
 pub const GIB: u64 = 1 << 30;
 pub const MIB: u64 = 1 << 20;
+
+pub fn trick(name: &str) -> &'static dyn Trick {
+    TRICKS.iter().copied().find(|trick| trick.name() == name).unwrap()
+}
+
+/// The effect of all tricks that turn a start into a setup.
+pub fn effect(bench: &Workbench<'_>, start: &Setup, setup: &Setup) -> TrainingEffect {
+    risk(bench, TRICKS, start, setup).effect()
+}
+
+/// Peak allocated bytes that a setup saves.
+pub fn allocated_saving(bench: &Workbench<'_>, start: &Setup, setup: &Setup) -> i64 {
+    let control = Control::default();
+    let allocated = |setup: &Setup| bench.peaks(setup, &control).unwrap().allocated as i64;
+    allocated(start) - allocated(setup)
+}
+
+/// Peak reserved bytes that a setup saves.
+pub fn saving(bench: &Workbench<'_>, start: &Setup, setup: &Setup) -> i64 {
+    let control = Control::default();
+    let reserved = |setup: &Setup| bench.peaks(setup, &control).unwrap().reserved as i64;
+    reserved(start) - reserved(setup)
+}

@@ -19,22 +19,31 @@ const WIDTH: usize = 80;
 const SCREEN: usize = 22;
 /// A smaller share of what is on the device has no row of its own.
 const SMALL: f64 = 0.01;
+/// So many rows of what the peak consists of are always shown.
+const FEWEST_ROWS: usize = 6;
 
 impl<S> EstimateReport<S> {
-    /// The report for a terminal. Without the details it takes one screen: notes that have no room there are counted.
+    /// The report for a terminal. Without the details it takes one screen: parts of the peak that have no room there share a row,
+    /// and notes are counted. Those on a flag, such as which GPU its name was taken for, are always shown.
     pub fn text(&self, has_details: bool) -> String {
+        let (own, others): (Vec<&String>, Vec<&String>) = self.notes.iter().partition(|note| note.starts_with("--"));
+        let written = |note: &&String| format!("\n{}", wrapped(&format!("note: {note}"), 0));
+        let own: String = own.iter().map(written).collect();
         let mut text = self.head_text();
         text += &self.verdict_text(has_details);
         text += &self.numbers_text();
-        text += &self.breakdown_text(has_details);
+        let unmodelled = self.unmodelled_text();
+        let room = SCREEN.saturating_sub(2 + lines(&text) + lines(&unmodelled) + lines(&own));
+        text += &self.breakdown_text((!has_details).then_some(room));
         if has_details {
             text += &self.phases_text();
             text += &self.holders_text();
             text += &self.second_peak_text();
         }
-        text += &self.unmodelled_text();
+        text += &unmodelled;
+        text += &own;
         let mut hidden = 0;
-        for note in self.notes.iter().map(|note| format!("\n{}", wrapped(&format!("note: {note}"), 0))) {
+        for note in others.iter().map(written) {
             match has_details || lines(&text) + lines(&note) < SCREEN {
                 true => text += &note,
                 false => hidden += 1,
@@ -98,8 +107,8 @@ impl<S> EstimateReport<S> {
     }
 
     fn numbers_text(&self) -> String {
-        let mut text = peak_text("peak allocated", self.peak_allocated, &self.range);
-        text += &peak_text("peak reserved", self.peak_reserved, &self.reserved_range);
+        let mut text = peak_text("peak allocated", self.peak_allocated, &self.range, None);
+        text += &peak_text("peak reserved", self.peak_reserved, &self.reserved_range, self.range.causes());
         text += &format!(
             "on the device   {:>10}   with {} of CUDA context, {}\n",
             human(self.device_used),
@@ -128,14 +137,18 @@ impl<S> EstimateReport<S> {
         text + line.trim_end() + "\n"
     }
 
-    /// What the peak consists of; without the details, small parts in one row.
-    fn breakdown_text(&self, has_details: bool) -> String {
+    /// What the peak consists of; where there is room for so many rows only, small parts in one row.
+    fn breakdown_text(&self, room: Option<usize>) -> String {
         let mut rows = self.breakdown.by_category().map(|(category, bytes)| (category.name(), bytes)).to_vec();
         rows.push(("rounding", self.breakdown.rounding));
         rows.push(("cached, unused", self.cached()));
         rows.push(("CUDA context", self.context));
         let share = |bytes: u64| bytes as f64 / self.device_used.max(1) as f64;
-        let is_small = |bytes: u64| !has_details && share(bytes) < SMALL;
+        let mut sizes: Vec<u64> = rows.iter().map(|(_, bytes)| *bytes).collect();
+        sizes.sort_unstable_by(|one, other| other.cmp(one));
+        // The last row is for the rest.
+        let least = room.and_then(|room| sizes.get(room.max(FEWEST_ROWS) - 2)).copied().unwrap_or(0);
+        let is_small = |bytes: u64| room.is_some() && (share(bytes) < SMALL || bytes < least);
         let small: u64 = rows.iter().map(|(_, bytes)| *bytes).filter(|bytes| is_small(*bytes)).sum();
         rows.retain(|(_, bytes)| !is_small(*bytes));
         rows.push(("everything else", small));
@@ -208,8 +221,9 @@ fn visible(line: &str) -> usize {
     plain + pieces.map(|piece| piece.split_once('m').map_or(0, |(_, text)| text.chars().count())).sum::<usize>()
 }
 
-/// A peak with its bounds and what makes them differ; the cause goes on a line of its own where there is no room for it.
-fn peak_text(name: &str, bytes: u64, range: &RangeReport) -> String {
+/// A peak with its bounds and what makes them differ; the cause goes on a line of its own where there is no room for it, and is not
+/// written again there.
+fn peak_text(name: &str, bytes: u64, range: &RangeReport, before: Option<String>) -> String {
     let mut line = format!("{name:16}{:>10}", human(bytes));
     if let Some(causes) = range.causes() {
         let (low, high) = (human(range.low), human(range.high));
@@ -217,8 +231,12 @@ fn peak_text(name: &str, bytes: u64, range: &RangeReport) -> String {
             true => format!("   give or take {},", human(range.high - range.low)),
             false => format!("   {} to {high},", number(&low, &high)),
         };
-        let cause = format!("by {causes}");
-        let has_room = line.chars().count() + 1 + cause.chars().count() <= WIDTH;
+        let has_room = |line: &str, cause: &str| line.chars().count() + 1 + cause.chars().count() <= WIDTH;
+        let mut cause = format!("by {causes}");
+        if !has_room(&line, &cause) && before.is_some_and(|before| before == causes) {
+            cause = "by the same".to_owned();
+        }
+        let has_room = has_room(&line, &cause);
         line += &if has_room { format!(" {cause}") } else { format!("\n{}", wrapped(&cause, 29).trim_end()) };
     }
     line + "\n"

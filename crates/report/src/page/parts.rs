@@ -83,7 +83,7 @@ pub struct Share<'a> {
 }
 
 /// Shares side by side on a bar whose length is the capacity, the bytes in use or `least` bytes, whichever is
-/// most, with a mark where there is no more.
+/// most, with a line where there is no more and stripes on what is beyond it.
 pub fn meter(label: &str, shares: &[Share<'_>], limit: Option<u64>, least: u64) -> String {
     let taken: u64 = shares.iter().map(|share| share.bytes).sum();
     let whole = taken.max(limit.unwrap_or(0)).max(least).max(1) as f64;
@@ -100,6 +100,10 @@ pub fn meter(label: &str, shares: &[Share<'_>], limit: Option<u64>, least: u64) 
         );
     }
     if let Some(limit) = limit {
+        if taken > limit {
+            let (left, width) = (percent(limit), percent(taken - limit));
+            let _ = write!(html, "<b style=\"left:{left:.3}%;width:{width:.3}%\"></b>");
+        }
         let _ = write!(
             html,
             "<i style=\"left:calc({:.3}% - 2px)\" title=\"there are {}\"></i>",
@@ -131,6 +135,11 @@ mod tests {
     #[test]
     fn a_meter_is_as_long_as_what_is_taken_where_that_is_more() {
         let shares = [Share { name: "a", bytes: 3 << 30, color: 1 }, Share { name: "b", bytes: 1 << 30, color: 2 }];
-        assert!(meter("x", &shares, Some(2 << 30), 0).contains("calc(50.000% - 2px)"));
+        let html = meter("x", &shares, Some(2 << 30), 0);
+        assert!(
+            html.contains("calc(50.000% - 2px)") && html.contains("<b style=\"left:50.000%;width:50.000%\">"),
+            "{html}"
+        );
+        assert!(!meter("x", &shares, Some(4 << 30), 0).contains("<b "), "nothing is beyond the line");
     }
 }

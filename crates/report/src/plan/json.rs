@@ -5,7 +5,7 @@ mod rows;
 use serde::Serialize;
 use vramfit_plan::max_batch::MaxBatch;
 use vramfit_plan::search::Plan;
-use vramfit_plan::{Parts, Peaks, Setup};
+use vramfit_plan::{Parts, Peaks, Setup, Written};
 use vramfit_training::answer::{Device, TopPeaks};
 
 use super::PlanReport;
@@ -13,7 +13,7 @@ use crate::cudnn::CudnnReport;
 use crate::estimate::Breakdown;
 use crate::names::{EffectName, GroupName, VerdictName};
 use crate::ranks::AllRanks;
-use crate::settings::{AnswerSettings, SettingsReport, built_dtype, yes_or_no};
+use crate::settings::{AnswerSettings, SettingsReport, built_dtype};
 use rows::{ChangeReport, GpuReport, GroupReport, TrickReport, UnboundReport};
 
 /// The answer of `vramfit plan --json`. Sizes are bytes; a slowdown is the time for the same work, by that of the start.
@@ -57,8 +57,6 @@ pub(crate) struct PlanAnswer {
 pub(crate) struct PlanSettings {
     #[serde(flatten)]
     settings: SettingsReport,
-    /// Whether activation modules write into their input where they may.
-    in_place: bool,
     /// The batch of one forward pass.
     batch: Option<i64>,
 }
@@ -83,6 +81,12 @@ struct StartReport {
     code: String,
     /// What a program needs to do the same to a live model.
     parts: Option<Parts>,
+    /// The configuration of Accelerate that spreads it in the same way; absent for one GPU, and where `no_accelerate` says why.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    accelerate: Option<String>,
+    /// Why there is no configuration of Accelerate; absent for one GPU, and where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_accelerate: Option<String>,
     /// DeepSpeed's configuration, `ds_config.json`, that the code reads; absent where DeepSpeed does not spread the training.
     #[serde(skip_serializing_if = "Option::is_none")]
     deepspeed: Option<String>,
@@ -134,9 +138,12 @@ struct PlanRow {
     code: String,
     /// What a program needs to do the same to a live model.
     parts: Option<Parts>,
-    /// The configuration of Accelerate that spreads it in the same way; absent for one GPU.
+    /// The configuration of Accelerate that spreads it in the same way; absent for one GPU, and where `no_accelerate` says why.
     #[serde(skip_serializing_if = "Option::is_none")]
     accelerate: Option<String>,
+    /// Why there is no configuration of Accelerate; absent for one GPU, and where there is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    no_accelerate: Option<String>,
     /// DeepSpeed's configuration, `ds_config.json`, that the code reads; absent where DeepSpeed does not spread the training.
     #[serde(skip_serializing_if = "Option::is_none")]
     deepspeed: Option<String>,
@@ -190,7 +197,6 @@ impl PlanSettings {
     /// Names and values for a page.
     pub fn rows(&self) -> Vec<(String, String)> {
         let mut rows = self.settings.rows();
-        rows.push(("in place".to_owned(), yes_or_no(self.in_place)));
         rows.push(("batch".to_owned(), self.batch.map_or_else(|| "none".to_owned(), |batch| batch.to_string())));
         rows
     }
@@ -219,6 +225,8 @@ impl PlanReport<'_, '_> {
                 device_used: outcome.device_used,
                 seconds: outcome.seconds,
                 code: written.map(|written| written.code.clone()).unwrap_or_default(),
+                accelerate: written.and_then(Written::accelerate_file),
+                no_accelerate: written.and_then(Written::no_accelerate_file),
                 deepspeed: written.and_then(|written| written.deepspeed.clone()),
                 parts: written.map(|written| written.parts.clone()),
             },
@@ -252,7 +260,6 @@ impl PlanReport<'_, '_> {
         let bound = self.bench.bind(setup)?;
         Some(PlanSettings {
             settings: SettingsReport::new(&bound, &setup.training, &self.bench.device, setup.alloc_conf.text()),
-            in_place: setup.is_in_place,
             batch: self.bench.batch_of(setup),
         })
     }
@@ -272,7 +279,8 @@ impl PlanReport<'_, '_> {
             why: self.bench.bind(&plan.setup).map(|bound| self.why(&bound, &plan.run)),
             code: plan.written.code.clone(),
             parts: Some(plan.written.parts.clone()),
-            accelerate: plan.written.accelerate.clone(),
+            accelerate: plan.written.accelerate_file(),
+            no_accelerate: plan.written.no_accelerate_file(),
             deepspeed: plan.written.deepspeed.clone(),
             all_ranks: AllRanks::of(self.bench, plan),
         }

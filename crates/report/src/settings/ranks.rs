@@ -147,7 +147,8 @@ impl RankSettingsReport {
             "none" => String::new(),
             dtype => format!(", computing in {dtype}"),
         };
-        (self.parallel != "none").then(|| format!("one of {} GPUs with {}{computed}", self.world, self.parallel))
+        let gpus = if self.world == 1 { "one GPU".to_owned() } else { format!("one of {} GPUs", self.world) };
+        (self.parallel != "none").then(|| format!("{gpus} with {}{computed}", self.parallel))
     }
 }
 

@@ -2,7 +2,9 @@
 
 use vramfit_cudnn::Scenario;
 use vramfit_eager::autograd::{Context, Tensor, Thread, engine};
-use vramfit_eager::forward::{Forward, Instant, Missing, Passes, UnknownModule, frozen_weights, regions_keeping};
+use vramfit_eager::forward::{
+    Forward, Instant, LossHead, Missing, Passes, UnknownModule, frozen_weights, regions_keeping,
+};
 use vramfit_eager::memory::{ADDED_LOSS, Category, OUTSIDE_MODEL};
 
 use super::Process;
@@ -10,7 +12,7 @@ use super::added_loss::added_loss;
 use super::hooks::Hooked;
 use super::moves::Tensors;
 use super::names::Names;
-use super::ranks::{Rank, sharded_modules};
+use super::ranks::{Rank, check_head, sharded_modules};
 use super::scaled_loss::{Scaling, scaled};
 use crate::script::{Name, Parallel, Pass};
 
@@ -45,6 +47,9 @@ pub(crate) fn shared<'s>(pass: &Pass<'s>, scenario: Scenario) -> Result<Passes<'
     let frozen = frozen_weights(pass.bound, &pass.frozen)?;
     if let Parallel::Sharded(settings) = &pass.parallel {
         sharded_modules(pass.bound, settings)?;
+        if pass.loss_head != LossHead::Captured {
+            check_head(pass.bound, settings)?;
+        }
     }
     Passes::new(pass.bound, regions, scenario).with_frozen(frozen).with_loss_head(pass.loss_head)
 }

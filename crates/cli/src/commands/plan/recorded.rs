@@ -40,8 +40,8 @@ pub fn run(
     let control = Control::default();
     let outcome = watch::watched(&control, || training.plan(&control))?.map_err(|error| Failure::at(name, error))?;
     let fit = outcome.start.fit.as_ref().ok_or_else(|| Failure::at(name, Unanswerable::NoCapacity))?;
-    let taken = options.gpu.as_deref().and_then(|name| known.taken(name));
-    let notes = taken.into_iter().chain(cudnn.not_asked_about(gpu)).collect();
+    let understood = known.understood(options.gpu.as_deref(), options.vram);
+    let notes = understood.into_iter().chain(cudnn.not_asked_about(gpu)).collect();
     let report = RecordedPlanReport::new(name, (&model.class, script), &device, (&outcome, fit), notes);
     if output.json {
         print_json(&report)?;

@@ -95,8 +95,8 @@ fn answer(path: &Path, options: &RunArguments, output: &Output) -> Result<ExitSt
     let settings = device.settings(Settings::parse(alloc_conf)?);
     let scenarios = Scenarios::record(&bound, &training, device.machine())?;
     let answer = scenarios.answer(&device, &settings, true).map_err(|error| Failure::at(&model.class, error))?;
-    let taken = options.gpu.as_deref().and_then(|name| known.taken(name));
-    let notes = taken.into_iter().chain(cudnn.not_asked_about(gpu)).collect();
+    let understood = known.understood(options.gpu.as_deref(), options.vram);
+    let notes = understood.into_iter().chain(cudnn.not_asked_about(gpu)).collect();
     let plan_command = plan_command(options, &name, &model.class);
     let question =
         Question { model: &model.class, bound: &bound, training: &training, device, alloc_conf, notes, plan_command };

@@ -95,7 +95,8 @@ fn is_checkpointed(setup: &Setup) -> bool {
     setup.training.checkpoint != Choice::Nothing
 }
 
-fn why_not(model: &Model) -> String {
+/// Why no activation of a model can be put in place.
+pub fn why_not(model: &Model) -> String {
     let is_activation = |class: &str| {
         operators::all().filter_map(|facts| facts.activation).any(|activation| activation.module == class)
     };

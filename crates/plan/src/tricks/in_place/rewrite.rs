@@ -16,6 +16,7 @@ pub fn rewrite(model: &Model) -> Option<Model> {
     let is_chosen =
         |module: u32| model.modules[module as usize].path.as_ref().is_some_and(|path| chosen.contains(path));
     let mut changed = model.clone();
+    changed.fine_tuning.has_activations_in_place = true;
     let mut done: BTreeMap<usize, BTreeMap<TensorId, TensorId>> = BTreeMap::new();
     for index in 0..model.variants.len() {
         let section = model.variants[index].steps;

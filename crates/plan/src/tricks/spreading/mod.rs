@@ -16,6 +16,7 @@ use crate::setup::Setup;
 use crate::workbench::Workbench;
 
 use deepspeed::{can_run_engine, other_engines};
+pub(crate) use shards::policy;
 use shards::{described, write_shards};
 
 pub(crate) struct Spreading;

@@ -1,7 +1,6 @@
 //! `fully_shard` in words and in code.
 
 use vramfit_graph::bind::Bound;
-use vramfit_graph::dtype::Dtype;
 use vramfit_training::script::{AfterForward, Sharded};
 use vramfit_training::sharded_modules;
 
@@ -49,6 +48,14 @@ fn sharded_names(bound: &Bound<'_>, settings: &Sharded) -> Vec<String> {
         .collect()
 }
 
+/// The arguments of `MixedPrecisionPolicy`; none without one.
+pub(crate) fn policy(settings: &Sharded) -> Vec<String> {
+    [("param_dtype", settings.param_dtype), ("reduce_dtype", settings.reduce_dtype)]
+        .into_iter()
+        .filter_map(|(name, dtype)| Some(format!("{name}=torch.{}", dtype?.name())))
+        .collect()
+}
+
 pub(super) fn write_shards(bench: &Workbench<'_>, setup: &Setup, settings: &Sharded, code: &mut PrintedLoop) {
     code.imports.once("from torch.distributed.device_mesh import init_device_mesh");
     let mut needed = vec!["fully_shard"];
@@ -59,12 +66,7 @@ pub(super) fn write_shards(bench: &Workbench<'_>, setup: &Setup, settings: &Shar
         AfterForward::Kept => arguments.push("reshard_after_forward=False".to_owned()),
         AfterForward::Split(ranks) => arguments.push(format!("reshard_after_forward={ranks}")),
     }
-    let dtype = |dtype: Option<Dtype>| dtype.map(|dtype| format!("torch.{}", dtype.name()));
-    let types: Vec<String> =
-        [("param_dtype", dtype(settings.param_dtype)), ("reduce_dtype", dtype(settings.reduce_dtype))]
-            .into_iter()
-            .filter_map(|(name, dtype)| Some(format!("{name}={}", dtype?)))
-            .collect();
+    let types = policy(settings);
     if !types.is_empty() {
         needed.push("MixedPrecisionPolicy");
         arguments.push(format!("mp_policy=MixedPrecisionPolicy({})", types.join(", ")));

@@ -76,12 +76,17 @@ impl PlanReport<'_, '_> {
         let bold = Style::new().bold();
         // Not indented, so that it can be pasted as it is.
         let code = format!("\n{bold}The code of the first plan{bold:#}\n\n{}", plan.written.code);
+        let accelerate = plan.written.accelerate.as_ref();
         let files = [
-            ("The same for accelerate launch --config_file", &plan.written.accelerate),
-            ("The file ds_config.json of DeepSpeed", &plan.written.deepspeed),
+            ("The same for accelerate launch --config_file", accelerate.and_then(|file| file.as_ref().ok())),
+            ("The file ds_config.json of DeepSpeed", plan.written.deepspeed.as_ref()),
         ];
-        let files = files.into_iter().filter_map(|(what, text)| Some((what, text.as_ref()?)));
-        files.fold(code, |code, (what, text)| format!("{code}\n{bold}{what}{bold:#}\n\n{text}"))
+        let files = files.into_iter().filter_map(|(what, text)| Some((what, text?)));
+        let text = files.fold(code, |code, (what, text)| format!("{code}\n{bold}{what}{bold:#}\n\n{text}"));
+        match accelerate {
+            Some(Err(reason)) => text + "\n" + &wrapped(&format!("no Accelerate file: {reason}"), 0),
+            _ => text,
+        }
     }
 
     fn tricks_text(&self) -> String {

@@ -25,8 +25,9 @@ use vramfit_eager::forward::ModuleHooks;
 
 pub(super) use deepspeed::{Engine, Moved, PartitionedEngine};
 pub(super) use replica::Replica;
-pub(super) use sharding::shard;
+
 pub use sharding::sharded_modules;
+pub(super) use sharding::{check_head, shard};
 use shards::Shards;
 use tensor_parallel::SplitLayers;
 pub(super) use tensor_parallel::split_model;

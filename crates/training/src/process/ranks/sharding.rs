@@ -8,6 +8,7 @@ use vramfit_eager::autograd::{Context, Tensor, engine};
 use vramfit_eager::forward::{UnknownModule, chosen_modules};
 use vramfit_eager::launch::Launch;
 use vramfit_eager::memory::{Category, Storage};
+use vramfit_eager::operators::find_head;
 use vramfit_graph::bind::Bound;
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::layout::Layout;
@@ -37,6 +38,32 @@ pub fn sharded_modules(bound: &Bound<'_>, settings: &Sharded) -> Result<Vec<usiz
     chosen.sort_by_key(|module| std::cmp::Reverse(depth(module)));
     chosen.push(0);
     Ok(chosen)
+}
+
+/// Whether a loss that multiplies with the head's weights finds them gathered. Those of the root are while the model computes its loss, and
+/// before the loss's backward pass again. Those of another sharded module are for its own forward pass, which such a loss leaves out.
+///
+/// # Errors
+/// The head is in a sharded module that is not the root.
+pub(crate) fn check_head(bound: &Bound<'_>, settings: &Sharded) -> Result<(), UnknownModule> {
+    let Ok(head) = find_head(bound) else { return Ok(()) };
+    let path = |module: usize| bound.model.modules[module].path.as_deref().unwrap_or_default();
+    let head = path(head.module as usize);
+    let has_head =
+        |module: &usize| head.strip_prefix(path(*module)).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+    let mut sharded = sharded_modules(bound, settings)?.into_iter().filter(|module| *module != 0);
+    match sharded.find(has_head) {
+        None => Ok(()),
+        Some(module) => Err(UnknownModule {
+            flag: "--shard",
+            wanted: path(module).to_owned(),
+            reason: format!(
+                "its weights are gathered for its own forward pass, and with --chunked-loss or --fused-linear-loss the loss multiplies with \
+                 those of `{head}` after that"
+            ),
+            present: Vec::new(),
+        }),
+    }
 }
 
 /// Why `fully_shard` cannot be called on a module.

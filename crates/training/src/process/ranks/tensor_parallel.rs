@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 
 use vramfit_eager::autograd::{Backward, Context, Edge, Gradients, Node, Saved, Tensor};
 use vramfit_eager::forward::ModuleHooks;
+use vramfit_eager::launch::Launch;
 use vramfit_eager::memory::{Category, Storage};
 use vramfit_eager::tensor_parallel::{LayerSplit, split_layers, weights_of};
 use vramfit_graph::bind::Bound;
@@ -46,6 +47,9 @@ fn scattered(bound: &Bound<'_>, context: &mut Context, id: TensorId, split: Laye
     // Rows are not contiguous in the whole weight: they are copied.
     let copies = if split == LayerSplit::Rows { world } else { 0 };
     let mut parts: Vec<Storage> = (0..copies).map(|_| context.storage(bytes)).collect();
+    if copies > 0 {
+        context.launched(Launch::LocalMemory);
+    }
     let part = context.empty(layout(bound.tensor(id)));
     while parts.pop().is_some() {}
     drop(whole);

@@ -43,9 +43,9 @@ function modelRow() {
   return state.file?.model ?? lists.models.find((row) => row.name === get("model")) ?? lists.models.find((row) => row.name === lastAnswer?.built_in);
 }
 
-// Sizes that make sense, closer together where they are small.
-function ladder(name, current, initial) {
-  const values = new Set([initial, current].filter((value) => value > 0));
+// Sizes that make sense, closer together where they are small, up to the largest that the model takes.
+function ladder(name, current, initial, most = Infinity) {
+  const values = new Set([initial, most].filter((value) => value > 0 && value < Infinity));
   if (name === "height" || name === "width" || name === "image") {
     for (let size = 32; size <= 1024; size += 32) values.add(size);
   } else if (name.startsWith("seq")) {
@@ -56,7 +56,8 @@ function ladder(name, current, initial) {
     for (let size = 16; size <= 4096; size *= 2) for (const part of [1, 1.125, 1.25, 1.375, 1.5, 1.75]) values.add(size * part);
     values.forEach((value) => value > 4096 && values.delete(value));
   }
-  return [...values].sort((a, b) => a - b);
+  const possible = [...values].filter((value) => value <= most && value !== current);
+  return [...possible, ...(current > 0 ? [current] : [])].sort((a, b) => a - b);
 }
 
 // Sizes of the model; an image's height and width move together while they are equal.
@@ -69,17 +70,17 @@ function sizeRows(row) {
     if (isSquare && name === "width") continue;
     const members = isSquare && name === "height" ? ["height", "width"] : [name];
     const shown = members.length === 2 ? "image" : name;
-    rows.push({ name: shown, members, value: value(name), initial: row.sizes[name] });
+    rows.push({ name: shown, members, value: value(name), initial: row.sizes[name], most: row.limits[name] });
   }
   return rows;
 }
 
 function drawSizes() {
-  const made = sizeRows(modelRow()).map(({ name, members, value, initial }) => {
-    const steps = ladder(name, value, initial);
+  const made = sizeRows(modelRow()).map(({ name, members, value, initial, most }) => {
+    const steps = ladder(name, value, initial, most);
     const label = sizeName(name);
     const slider = make("input", { type: "range", min: 0, max: steps.length - 1, step: 1, id: `slider-${name}`, "data-size": name });
-    const number = make("input", { type: "number", min: 1, step: 1, "aria-label": label, id: `number-${name}` });
+    const number = make("input", { type: "number", min: 1, max: most, step: 1, "aria-label": label, id: `number-${name}` });
     const show = (size) => {
       slider.value = String(steps.findIndex((step) => step >= size));
       slider.setAttribute("aria-valuetext", String(size));

@@ -23,10 +23,10 @@ function count(number) {
   return `${value >= 100 || unit === "" ? value.toFixed(0) : value.toFixed(1)}${unit}`;
 }
 
-// What the device's memory is made of at the peak, in the order of the bar.
+// What the device's memory is made of at the peak, in the order of the bar. The colours are those of the page of `estimate --html`.
 const PARTS = [
-  ["parameters", "--c1"], ["gradients", "--c2"], ["optimizer", "--c3"], ["activations", "--c4"], ["outputs", "--c5"], ["inputs", "--c9"],
-  ["temporary", "--c6"], ["workspace", "--c7"], ["rounding", "--c0"], ["cached", "--c11"], ["context", "--c12"],
+  ["parameters", "--c1"], ["gradients", "--c2"], ["optimizer", "--c3"], ["activations", "--c4"], ["outputs", "--c6"], ["inputs", "--c5"],
+  ["temporary", "--c7"], ["workspace", "--c8"], ["communication", "--c9"], ["rounding", "--c10"], ["cached", "--c0"], ["context", "--c12"],
 ];
 
 function parts(answer) {
@@ -80,12 +80,11 @@ function timeline(data, capacity, wide) {
   const x = (share) => left + share * (width - left - 8);
   const y = (bytes) => top + (1 - bytes / most) * (height - top - bottom);
   const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": words("timeline-label", { peak: size(peak) }) });
-  const step = niceStep(most);
-  for (let level = 0; level <= most; level += step) {
-    drawn.append(svg("line", { x1: left, x2: width - 8, y1: y(level), y2: y(level), class: "grid" }),
-      svg("text", { x: left - 6, y: y(level) + 4, class: "axis end" }, level === 0 ? "0" : (level / (step >= GIB / 8 ? GIB : 2 ** 20)).toFixed(step >= GIB || step < GIB / 8 ? 0 : 1)));
+  const { levels, unit } = axis(most);
+  for (const [level, text] of levels) {
+    drawn.append(svg("line", { x1: left, x2: width - 8, y1: y(level), y2: y(level), class: "grid" }), svg("text", { x: left - 6, y: y(level) + 4, class: "axis end" }, text));
   }
-  drawn.append(svg("text", { x: 2, y: height - 6, class: "axis" }, step >= GIB / 8 ? "GiB" : "MiB"));
+  drawn.append(svg("text", { x: 2, y: height - 6, class: "axis" }, unit));
   let before = 0;
   data.phases.forEach((phase, index) => {
     const [begin, end] = [x(before), x(phase.end)];
@@ -103,6 +102,16 @@ function timeline(data, capacity, wide) {
   }
   if (data.peak !== null) drawn.append(svg("circle", { cx: x(data.peak), cy: y(peak), r: 4, class: "peak" }));
   return drawn;
+}
+
+// The levels of an axis of bytes with their texts. Its steps are powers of two below a GiB: each half takes one more digit.
+function axis(most) {
+  const step = niceStep(most);
+  const [unit, one] = step >= GIB / 2 ? ["GiB", GIB] : ["MiB", 2 ** 20];
+  const digits = Math.max(0, -Math.log2(step / one));
+  const levels = [];
+  for (let level = 0; level <= most; level += step) levels.push([level, level === 0 ? "0" : (level / one).toFixed(digits)]);
+  return { levels, unit };
 }
 
 function niceStep(most) {

@@ -11,6 +11,7 @@ const HELP = {
   "step-in-backward": "在反向传播中，一有梯度就更新该权重，并释放梯度", "optimizer-impl": "优化器的实现；default 是 torch.optim 在 CUDA 上的选择",
   "weight-decay": "给优化器传入 weight_decay，它会加到梯度上。AdamW 自己的衰减不占内存", "clip-grad": "更新前用 clip_grad_norm_ 裁剪梯度",
   "fused-attention": "模型用矩阵乘积和 softmax 计算注意力之处，改用 scaled_dot_product_attention",
+  "in-place": "激活模块在没有别处需要其输入时写进输入：nn.ReLU(inplace=True) 等",
   "channels-last": "图像及其权重在内存中通道在后：移到 GPU 之前 model.to(memory_format=torch.channels_last)，批次亦同",
   "cudnn-benchmark": "设置 torch.backends.cudnn.benchmark = True：cuDNN 尝试卷积的所有方案，范围会变宽",
   inputs: "输入一直留在 GPU 上，还是每步复制过去", outputs: "脚本把输出和损失保留到下一次迭代，还是在反向传播前释放输出、之后释放损失",

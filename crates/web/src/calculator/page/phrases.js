@@ -13,6 +13,7 @@ const PHRASES = [
   ["the captured step returns no loss: cross-entropy of the first output is added", "捕获的一步不返回损失：已加上第一个输出的交叉熵"],
   ["{name}: taken as the built-in model {model}, which is built in fp32; from_pretrained may load another type (--dtype)",
     "{name}：按内置模型 {model} 计算，它以 fp32 构建；from_pretrained 可能加载别的类型（--dtype）"],
+  ["--vram: {gb} GB are {size}; a GPU sold with {gb} GB has {gb} GiB: --vram {gib}", "--vram：{gb} GB 等于 {size}；以 {gb} GB 出售的 GPU 有 {gb} GiB：--vram {gib}"],
   ["--gpu {name}: taken as the {gpu}; there are also {others}", "--gpu {name}：按 {gpu} 计算；此外还有 {others}"],
   ["a display on the {gpu} takes memory too, typically 70 to {most} on Linux and more than 1 GiB on Windows; `--vram {left}` leaves {room} for it",
     "连接在 {gpu} 上的显示器也占显存，Linux 上通常为 70 到 {most}，Windows 上超过 1 GiB；`--vram {left}` 会为它留出 {room}"],
@@ -116,6 +117,14 @@ const PHRASES = [
   ["ZeRO stage {stage} of DeepSpeed over {world} GPUs, reduce_bucket_size {bucket}, weights on the CPU", "在 {world} 张 GPU 上使用 DeepSpeed 的 ZeRO 第 {stage} 阶段，reduce_bucket_size {bucket}，权重在 CPU 上"],
   ["ZeRO stage {stage} of DeepSpeed over {world} GPUs, reduce_bucket_size {bucket}, the optimizer's state on the CPU", "在 {world} 张 GPU 上使用 DeepSpeed 的 ZeRO 第 {stage} 阶段，reduce_bucket_size {bucket}，优化器状态在 CPU 上"],
   ["ZeRO stage {stage} of DeepSpeed over {world} GPUs, reduce_bucket_size {bucket}", "在 {world} 张 GPU 上使用 DeepSpeed 的 ZeRO 第 {stage} 阶段，reduce_bucket_size {bucket}"],
+  // Why there is no file for Accelerate.
+  ["it does not wrap the model of a single process", "只有一个进程时它不包装模型"],
+  ["no code is printed for layers that are split", "切分的层没有打印的代码"],
+  ["the code starts DeepSpeed itself, with ds_config.json", "代码自己用 ds_config.json 启动 DeepSpeed"],
+  ["it has no setting for ZeroRedundancyOptimizer", "它没有 ZeroRedundancyOptimizer 的设置"],
+  ["it shards all modules of a class, and others have the class of one that is sharded", "它分片一个类的所有模块，而其他模块与被分片的模块属于同一个类"],
+  ["its reshard_after_forward is true or false, not a number of GPUs", "它的 reshard_after_forward 只能是 true 或 false，不能是 GPU 数"],
+  ["it keeps the root's weights gathered, which the plan frees after the forward pass", "它让根模块的权重保持收集状态，而方案在前向之后释放它们"],
   // Why a plan's peak is what it is.
   ["the peak is {bytes} in the {phase} pass of {module}: {parts}; next is {second} with {other}", "峰值 {bytes}，在 {module} 的{phase}：{parts}；其次是{second}，{other}"],
   ["the peak is {bytes} in the {phase} pass: {parts}; next is {second} with {other}", "峰值 {bytes}，在{phase}：{parts}；其次是{second}，{other}"],

@@ -54,14 +54,14 @@ function plot() {
   const x = (slowdown) => left + ((Math.log(slowdown) - least) / (most - least)) * (width - left - right);
   const y = (bytes) => top + (1 - Math.min(bytes, highest) / highest) * (height - top - bottom);
   const drawn = svg("svg", { viewBox: `0 0 ${width} ${height}`, class: "plot", "aria-hidden": "true" });
-  const step = niceStep(highest);
-  for (let level = 0; level <= highest; level += step) {
-    drawn.append(svg("line", { x1: left, x2: width - right, y1: y(level), y2: y(level), class: "grid" }), svg("text", { x: left - 6, y: y(level) + 4, class: "axis end" }, (level / GIB).toFixed(step >= GIB ? 0 : 1)));
+  const { levels, unit } = axis(highest);
+  for (const [level, text] of levels) {
+    drawn.append(svg("line", { x1: left, x2: width - right, y1: y(level), y2: y(level), class: "grid" }), svg("text", { x: left - 6, y: y(level) + 4, class: "axis end" }, text));
   }
   for (const tick of [0.5, 0.7, 1, 1.5, 2, 3, 5, 10, 20].filter((tick) => Math.log(tick) > least && Math.log(tick) < most)) {
     drawn.append(svg("line", { x1: x(tick), x2: x(tick), y1: top, y2: height - bottom, class: tick === 1 ? "boundary" : "grid" }), svg("text", { x: x(tick), y: height - bottom + 14, class: "axis middle" }, `${tick}×`));
   }
-  drawn.append(svg("text", { x: (left + width - right) / 2, y: height - 4, class: "axis middle" }, words("time-axis")), svg("text", { x: 2, y: height - bottom + 14, class: "axis" }, "GiB"));
+  drawn.append(svg("text", { x: (left + width - right) / 2, y: height - 4, class: "axis middle" }, words("time-axis")), svg("text", { x: 2, y: height - bottom + 14, class: "axis" }, unit));
   drawn.append(svg("line", { x1: left, x2: width - right, y1: y(found.fit.capacity), y2: y(found.fit.capacity), class: "capacity" }));
   for (const group of found.groups) {
     const spots = best(group.frontier).map((point) => `${x(point.slowdown).toFixed(1)} ${y(point.taken).toFixed(1)}`);
@@ -150,7 +150,8 @@ function drawPlans() {
       make("span", {}, make("b", {}, takenWords(plan)), " · ", words("times", { times: plan.slowdown.toFixed(2) }), make("small", { lang: changeLanguage(plan) }, changeWords(plan)))));
   });
   const plan = found.plans[chosenPlan];
-  const accelerate = plan.accelerate ? [make("h4", {}, words("accelerate")), codeBlock("plan-accelerate", plan.accelerate)] : [];
+  const accelerate = plan.accelerate ? [make("h4", {}, words("accelerate")), codeBlock("plan-accelerate", plan.accelerate)]
+    : plan.no_accelerate ? [make("p", { class: "help", lang: said(plan.no_accelerate).lang }, words("no-accelerate", { why: said(plan.no_accelerate).text }))] : [];
   const use = make("button", { type: "button", class: "main" }, words("use-plan"));
   use.addEventListener("click", () => usePlan(plan));
   const cut = found.cut_short ? make("p", { class: "help" }, words("cut-short")) : null;
@@ -166,7 +167,7 @@ const RANKS = ["parallel", "world", "shard", "reshard-after-forward", "param-dty
 
 const DEEPSPEED = ["overlap-comm", "gradient-clipping", "stage3-prefetch-bucket-size", "stage3-max-live-parameters", "stage3-max-reuse-distance", "stage3-param-persistence-threshold"];
 
-// Sets everything as a plan has it. A setting without a flag of `estimate` is in the code alone.
+// Sets everything as a plan has it.
 function usePlan(plan) {
   const { sizes, precision, settings } = { ...plan.settings, settings: plan.settings };
   for (const [name, value] of Object.entries(sizes)) setSize(name, value);
@@ -177,7 +178,7 @@ function usePlan(plan) {
     const key = option.name.replaceAll("-", "_");
     if (!(key in settings) || ["gpu", "vram", "size", "lora", "quantize", "loss", "grad", "steps", "mode", ...DEEPSPEED, ...RANKS].includes(option.name)) continue;
     const value = settings[key];
-    const isDefault = value === null || value === "" || value === false || String(value) === option.default;
+    const isDefault = value === null || value === "" || value === 0 || value === false || String(value) === option.default;
     set(option.name, isDefault ? undefined : value);
   }
   const isSpread = settings.parallel !== "none";
@@ -199,10 +200,7 @@ function usePlan(plan) {
     const value = settings[name.replaceAll("-", "_")];
     set(name, hasEngine && value !== null ? String(value) : undefined);
   }
-  const rank = settings.lora.match(/\d+/)?.[0];
-  set("lora", settings.lora === "none" ? undefined : (get("lora") ?? rank));
-  const scheme = settings.quantize.match(/nf4|int8/)?.[0];
-  set("quantize", scheme);
+  for (const name of ["lora", "quantize"]) set(name, settings[name] === "none" ? undefined : settings[name]);
   drawControls();
   changed();
   element("answer").scrollIntoView({ block: "start" });
