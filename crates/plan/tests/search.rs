@@ -8,8 +8,8 @@ use common::{GIB, MIB, capped, gpu, model, setup};
 use vramfit_eager::autograd::HostMemory;
 use vramfit_eager::forward::{Choice, block_names};
 use vramfit_plan::selective::refine;
-use vramfit_plan::tricks::{TRICKS, risk};
-use vramfit_plan::{Control, Risk, SearchOptions, TrainingEffect, Workbench, max_batch, plan, plan_with};
+use vramfit_plan::tricks::{TRICKS, differences, risk};
+use vramfit_plan::{Control, Risk, SearchOptions, Setup, TrainingEffect, Workbench, max_batch, plan, plan_with};
 use vramfit_training::answer::Verdict;
 
 #[test]
@@ -77,6 +77,35 @@ fn a_plan_holds_no_change_that_could_be_left_out() {
             }
         }
     }
+}
+
+#[test]
+fn a_plan_needs_the_risk_of_its_group_and_no_other_takes_less_of_both() {
+    let (model, gpu, control) = (model("mlp-relu"), gpu("H200"), Control::default());
+    let start = setup(&model, 60_000, None);
+    let needed = Workbench::new(&model, None, capped(&gpu, GIB)).peaks(&start, &control).unwrap().reserved;
+    let bench = Workbench::new(&model, None, capped(&gpu, needed / 10 * 8));
+    let outcome = plan(&bench, &start, &[], &control).unwrap();
+    let fits_in = |setup: &Setup, seconds: f64| {
+        bench.fitting_run(setup, &control).is_some() && bench.slowdown(&start, setup).unwrap() <= seconds + 0.005
+    };
+    for group in &outcome.groups {
+        for found in group.best.iter().filter(|found| found.risk > Risk::None) {
+            let mut without = found.setup.clone();
+            for (trick, after) in differences(&bench, TRICKS, &start, &found.setup) {
+                if trick.risk(&bench, &after) == found.risk {
+                    trick.adopt(&bench, &mut without, &start);
+                }
+            }
+            assert!(!fits_in(&without, found.slowdown), "{:?} without {:?}", found.changes, found.risk);
+        }
+        let plans: Vec<_> = group.best.iter().chain(&group.others).collect();
+        let is_ordered =
+            plans.windows(2).all(|pair| pair[0].slowdown <= pair[1].slowdown && pair[0].taken > pair[1].taken);
+        assert!(is_ordered || group.risk == Risk::SmallerTraining, "{:?}", group.risk);
+    }
+    let outdone: Vec<Risk> = outcome.groups.iter().filter(|group| group.is_outdone).map(|group| group.risk).collect();
+    assert_eq!(outdone, [Risk::WeightState], "two micro-batches are enough, with any optimizer");
 }
 
 #[test]
@@ -247,8 +276,10 @@ fn the_smallest_gpu_for_a_bfloat16_plan_has_bfloat16() {
     let outcome = plan(&bench, &setup(&model, 8, Some(128)), &[whole(&turing), whole(&ampere)], &control).unwrap();
     let shortfall = outcome.shortfall.unwrap();
     assert!(shortfall.changes.iter().any(|change| change.contains("bf16")), "{:?}", shortfall.changes);
-    assert_eq!(shortfall.gpu.unwrap().name, "RTX 3060");
-    assert_eq!(shortfall.gpu_for_start.unwrap().name, "RTX 2080 Ti");
+    assert_eq!(shortfall.gpu.as_ref().unwrap().name, "RTX 3060");
+    assert_eq!(shortfall.gpu_for_start.as_ref().unwrap().name, "RTX 2080 Ti");
+    let (smallest, is_unchanged) = shortfall.smallest_gpu().unwrap();
+    assert!(smallest.name == "RTX 2080 Ti" && is_unchanged, "it needs neither a change nor the larger GPU");
 }
 
 #[test]

@@ -6,7 +6,7 @@ use super::base_setups::BaseSetup;
 use super::by_role::Search;
 use super::fitting_plan::Plan;
 use super::free_tricks::FreeTricks;
-use super::needed::only_needed;
+use super::needed::{needs_its_risk, only_needed};
 use super::walk::Slowdowns;
 use crate::setup::Setup;
 
@@ -92,7 +92,8 @@ pub fn frontier(
             let run = bench.fitting_run(setup, control)?;
             let taken = bench.device.taken(&run.run);
             let is_as_small = |found: &Fitting| bench.device.taken(&found.run) <= taken;
-            Some(only_needed(search, ((*setup).clone(), run), is_as_small))
+            let found = only_needed(search, ((*setup).clone(), run), is_as_small);
+            needs_its_risk(search, &found, is_as_small).then_some(found)
         });
         plans.extend(fitting.into_iter().flatten().flatten());
         points.retain(|point| point.slowdown < best.slowdown && !point.fits || point.taken < taken);
@@ -100,6 +101,18 @@ pub fn frontier(
         points.sort_by(|one, other| one.slowdown.total_cmp(&other.slowdown));
     }
     Frontier { points, plans }
+}
+
+/// Plans by time, without those that take no less memory than a faster one.
+pub fn not_outdone(best: Option<&Plan>, mut plans: Vec<Plan>) -> Vec<Plan> {
+    plans.sort_by(|one, other| one.slowdown.total_cmp(&other.slowdown).then(one.taken.cmp(&other.taken)));
+    let mut lowest = best.map_or(u64::MAX, |best| best.taken);
+    plans.retain(|plan| {
+        let is_better = plan.taken < lowest;
+        lowest = lowest.min(plan.taken);
+        is_better
+    });
+    plans
 }
 
 /// The points of plans, ordered by time.

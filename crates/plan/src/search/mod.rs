@@ -31,7 +31,7 @@ use crate::written::written;
 use base_setups::Checkpoints;
 use by_role::Search;
 use free_tricks::FreeTricks;
-use needed::only_needed;
+use needed::{needs_its_risk, only_needed};
 use single_changes::single_changes;
 use walk::Slowdowns;
 
@@ -150,12 +150,15 @@ fn group(
     if risk == Risk::SmallerTraining {
         let (found, considered) = single_changes(search, free, checkpoints, max_batch, slowdowns);
         candidates += considered;
-        let plans = control.map(&found, |found| Plan::new(search, peaks, only_needed(search, found.clone(), |_| true)));
+        let plans = control.map(&found, |found| {
+            let found = only_needed(search, found.clone(), |_| true);
+            if needs_its_risk(search, &found, |_| true) { Plan::new(search, peaks, found) } else { None }
+        });
         let mut plans = plans.into_iter().flatten().flatten().filter(|plan| slowdowns.contain(plan.slowdown));
         if let Some(best) = plans.next() {
             let others: Vec<Plan> = plans.collect();
             let frontier = frontier::of_plans(std::iter::once(&best).chain(&others));
-            return Group { risk, best: Some(best), others, frontier, candidates };
+            return Group { risk, best: Some(best), others, frontier, candidates, is_outdone: false };
         }
     }
     let mut tier = 0;
@@ -171,16 +174,19 @@ fn group(
         tier += 1;
     }
     let (bases, Some(walked)) = walked else {
-        return Group { risk, best: None, others: Vec::new(), frontier: Vec::new(), candidates };
+        return Group::without_plans(risk, candidates);
     };
     // A training that fits is recommended as it is, even if a change would make it faster.
     let unchanged = || bench.fitting_run(start, control).map(|run| (start.clone(), run));
     let unchanged = if risk == Risk::None && slowdowns.contain(1.0) { unchanged() } else { None };
     let best = unchanged.or_else(|| walked.best.map(|found| refine(bench, start, found, control)));
     let best = best.map(|found| only_needed(search, found, |_| true));
+    if best.as_ref().is_some_and(|found| !needs_its_risk(search, found, |_| true)) {
+        return Group { is_outdone: true, ..Group::without_plans(risk, candidates) };
+    }
     let best = best.and_then(|found| Plan::new(search, peaks, found));
     let frontier = frontier::frontier(search, free, &bases, &walked.slowdowns, best.as_ref(), slowdowns);
     let others = control.map(&frontier.plans, |plan| Plan::new(search, peaks, plan.clone()));
-    let others = others.into_iter().flatten().flatten().collect();
-    Group { risk, best, others, frontier: frontier.points, candidates }
+    let others = frontier::not_outdone(best.as_ref(), others.into_iter().flatten().flatten().collect());
+    Group { risk, best, others, frontier: frontier.points, candidates, is_outdone: false }
 }

@@ -1,4 +1,4 @@
-//! Leaves out the changes that a plan does not need.
+//! Leaves out the changes that a plan does not need, and plans that do not need their risk.
 
 use vramfit_training::answer::Fitting;
 
@@ -42,4 +42,25 @@ pub fn only_needed(
         candidates = left.into_iter().map(|(trick, _)| trick).collect();
     }
     (setup, run)
+}
+
+/// Whether a setup needs the changes of its largest risk. Without them it does not fit, takes more time, or its run is not enough.
+pub fn needs_its_risk(
+    search: &Search<'_, '_>,
+    (setup, _): &(Setup, Fitting),
+    is_enough: impl Fn(&Fitting) -> bool,
+) -> bool {
+    let Search { bench, tricks, start, control, .. } = *search;
+    let risk = search.risk(setup);
+    let mut without = setup.clone();
+    for (trick, after) in differences(bench, tricks, start, setup) {
+        if trick.risk(bench, &after) == risk {
+            trick.adopt(bench, &mut without, start);
+        }
+    }
+    if without == *setup || search.risk(&without) >= risk {
+        return true;
+    }
+    let (Some(with), Some(less)) = (bench.slowdown(start, setup), bench.slowdown(start, &without)) else { return true };
+    less > with + SLOWDOWN_STEP || !bench.fitting_run(&without, control).is_some_and(|run| is_enough(&run))
 }

@@ -26,6 +26,15 @@ pub struct Group {
     pub frontier: Vec<FrontierPoint>,
     /// Number of combinations considered.
     pub candidates: usize,
+    /// Something fits, but the same without the changes of this risk fits too and takes no more time.
+    pub is_outdone: bool,
+}
+
+impl Group {
+    /// A group in which nothing was found.
+    pub(super) fn without_plans(risk: Risk, candidates: usize) -> Group {
+        Group { risk, best: None, others: Vec::new(), frontier: Vec::new(), candidates, is_outdone: false }
+    }
 }
 
 /// The result of a search.

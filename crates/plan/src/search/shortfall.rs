@@ -46,6 +46,16 @@ pub struct SufficientGpu {
     pub capacity: u64,
 }
 
+impl Shortfall {
+    /// The smallest GPU that is enough, and whether the start fits on it. The leanest setup may need what only larger GPUs
+    /// have, such as bfloat16.
+    pub fn smallest_gpu(&self) -> Option<(&SufficientGpu, bool)> {
+        let with_changes = self.gpu.as_ref().map(|gpu| (gpu, false));
+        let unchanged = self.gpu_for_start.as_ref().map(|gpu| (gpu, true));
+        unchanged.into_iter().chain(with_changes).min_by_key(|(gpu, _)| gpu.capacity)
+    }
+}
+
 /// Computes the shortfall of the leanest candidate.
 pub fn shortfall<'m>(search: &Search<'_, 'm>, free: &FreeTricks, gpus: &[Device<'m>]) -> Option<Shortfall> {
     let Search { bench, tricks, start, control, .. } = *search;

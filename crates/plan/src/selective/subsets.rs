@@ -55,9 +55,10 @@ pub struct CheckpointSubsets {
 }
 
 impl CheckpointSubsets {
-    /// Empty if no module can be checkpointed, or if the setup checkpoints some already.
+    /// Empty if no module can be checkpointed, if the setup checkpoints some already, or if its activations are in place.
     pub fn of(bench: &Workbench<'_>, setup: &Setup, control: &Control) -> CheckpointSubsets {
-        let Some(bound) = bench.bind(setup).filter(|_| setup.training.checkpoint == Choice::Nothing) else {
+        let is_free = setup.training.checkpoint == Choice::Nothing && !bench.is_in_place(setup);
+        let Some(bound) = bench.bind(setup).filter(|_| is_free) else {
             return CheckpointSubsets::default();
         };
         let tree = modules(&bound);

@@ -39,6 +39,13 @@ impl Trick for Checkpointing {
         if start.training.checkpoint != Choice::Nothing {
             return Err("something is checkpointed already; leave out --checkpoint to compare".to_owned());
         }
+        if bench.is_in_place(start) {
+            return Err(
+                "activations in place may overwrite the input that a checkpoint keeps; leave out --in-place to \
+                        compare"
+                    .to_owned(),
+            );
+        }
         let bound = bench.bind(start).ok_or("the model cannot be bound")?;
         let tree = modules(&bound);
         let all_blocks = block_names(&bound);

@@ -124,6 +124,11 @@ impl Peaks {
 }
 
 impl<'m> Workbench<'m> {
+    /// Whether a setup has activations in place that the model was built without.
+    pub fn is_in_place(&self, setup: &Setup) -> bool {
+        setup.is_in_place || self.model.fine_tuning.has_activations_in_place
+    }
+
     /// `in_place` is the result of [`crate::tricks::in_place::rewrite`] for `model`.
     pub fn new(model: &'m Model, in_place: Option<&'m Model>, device: Device<'m>) -> Workbench<'m> {
         Workbench {

@@ -64,6 +64,9 @@ impl PlanReport<'_, '_> {
     fn no_plan(&self, group: &Group) -> String {
         match self.outcome.is_cut_short {
             true => "none found until it was stopped".to_owned(),
+            false if group.is_outdone => {
+                "none is needed: what fits here fits without this risk in the same time".to_owned()
+            }
             false => format!("nothing fits, of {} combinations", group.candidates),
         }
     }

@@ -3,7 +3,7 @@
 mod complete;
 
 use anstyle::{AnsiColor, Style};
-use vramfit_plan::search::{Group, Plan};
+use vramfit_plan::search::{Group, Plan, Shortfall, SufficientGpu};
 use vramfit_training::answer::{CapacityKind, TopPeaks};
 
 use super::{PlanReport, times, title, verdict};
@@ -117,13 +117,22 @@ impl PlanReport<'_, '_> {
                 parts.map(|(category, bytes)| format!("{} {}", category.name(), human(bytes))).collect();
             text += &wrapped(&format!("its floor: {}", parts.join(", ")), 2);
         }
-        let gpu = |gpu: &Option<vramfit_plan::search::SufficientGpu>| match gpu {
-            Some(gpu) => format!("{} ({})", gpu.name, human(gpu.capacity)),
-            None => "none in the catalogue".to_owned(),
-        };
-        text += &wrapped(&format!("the smallest GPU that would do: {}", gpu(&nothing.gpu)), 2);
-        text + &wrapped(&format!("without any change: {}", gpu(&nothing.gpu_for_start)), 2)
+        text + &sufficient_gpus(nothing).iter().map(|line| wrapped(line, 2)).collect::<String>()
     }
+}
+
+/// The smallest GPU that would do, and the smallest without any change, unless it is the same.
+pub(super) fn sufficient_gpus(nothing: &Shortfall) -> Vec<String> {
+    let described = |gpu: &SufficientGpu| format!("{} ({})", gpu.name, human(gpu.capacity));
+    let Some((smallest, is_unchanged)) = nothing.smallest_gpu() else {
+        return vec!["no GPU of the catalogue would do".to_owned()];
+    };
+    let smallest = format!("the smallest GPU that would do: {}", described(smallest));
+    if is_unchanged {
+        return vec![format!("{smallest}, without any change")];
+    }
+    let unchanged = nothing.gpu_for_start.as_ref().map_or_else(|| "none in the catalogue".to_owned(), described);
+    vec![smallest, format!("without any change: {unchanged}")]
 }
 
 /// A plan in few words: `autocast bf16 and 2 more changes, time ×0.80`.

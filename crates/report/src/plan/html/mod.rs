@@ -8,6 +8,7 @@ mod tricks;
 use vramfit_plan::Risk;
 use vramfit_training::answer::{self, CapacityKind, TopPeaks};
 
+use super::text::sufficient_gpus;
 use super::{PlanReport, times, title};
 use crate::estimate::{Breakdown, room};
 use crate::page::parts::{Number, notes};
@@ -118,10 +119,6 @@ fn verdict(report: &PlanReport<'_, '_>) -> Verdict {
 /// What is missing where nothing fits.
 fn nothing(report: &PlanReport<'_, '_>) -> String {
     let Some(nothing) = report.nothing() else { return String::new() };
-    let gpu = |gpu: &Option<vramfit_plan::search::SufficientGpu>| match gpu {
-        Some(gpu) => format!("{} ({})", escape(&gpu.name), human(gpu.capacity)),
-        None => "none in the catalogue".to_owned(),
-    };
     let floor: Vec<String> = TopPeaks::of(&nothing.leanest.run).map_or_else(Vec::new, |peaks| {
         let parts = Breakdown::from(peaks.first.peak.account).by_category();
         let shown = parts.into_iter().filter(|(_, bytes)| *bytes > 0);
@@ -132,11 +129,10 @@ fn nothing(report: &PlanReport<'_, '_>) -> String {
         changes => format!("with {}", escape(&changes)),
     };
     format!(
-        "<p>{} are missing for what needs the least, {}, {changes}. Its floor: {}.</p><p>The smallest GPU that would do: {}; without any change: {}.</p>",
+        "<p>{} are missing for what needs the least, {}, {changes}. Its floor: {}.</p><p>In the catalogue: {}.</p>",
         human(nothing.missing),
         human(nothing.leanest.taken),
         floor.join(", "),
-        gpu(&nothing.gpu),
-        gpu(&nothing.gpu_for_start)
+        escape(&sufficient_gpus(nothing).join("; "))
     )
 }

@@ -99,6 +99,8 @@ pub(super) struct GroupReport {
     candidates: usize,
     /// How many of `plans` are of this group.
     plans: usize,
+    /// Whether there are none because what fits also fits without this risk, in the same time.
+    is_outdone: bool,
     /// Memory against time: what no other candidate of the group beats in both.
     frontier: Vec<PointReport>,
 }
@@ -212,6 +214,7 @@ impl From<&Group> for GroupReport {
             group: group.risk.into(),
             candidates: group.candidates,
             plans: group.best.iter().count() + group.others.len(),
+            is_outdone: group.is_outdone,
             frontier: group.frontier.iter().map(PointReport::from).collect(),
         }
     }

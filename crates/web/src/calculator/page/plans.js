@@ -130,7 +130,8 @@ function drawPlans() {
   if (!found) return;
   if (!found.plans.length) {
     const nothing = found.nothing_fits;
-    const text = nothing ? words("nothing-fits", { missing: size(nothing.missing), gpu: nothing.gpu?.name ?? "–" }) : words("none-found");
+    const gpus = nothing ? [nothing.gpu_without_changes, nothing.gpu].filter(Boolean).sort((one, other) => one.capacity - other.capacity) : [];
+    const text = nothing ? words("nothing-fits", { missing: size(nothing.missing), gpu: gpus[0]?.name ?? "–" }) : words("none-found");
     element("plans").replaceChildren(make("p", { class: "refusal" }, text));
     return;
   }
