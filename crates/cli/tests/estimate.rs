@@ -12,7 +12,7 @@ use std::path::PathBuf;
 use flate2::read::GzDecoder;
 use serde_json::Value;
 
-use common::{archive, capture, json, vramfit};
+use common::{archive, capture, capture_of_archive, good_json, json, vramfit};
 
 const SMALL: &str = include_str!("../../readers/tests/captures/small.json");
 
@@ -389,4 +389,16 @@ fn a_size_that_data_decides_is_asked_for_and_its_answer_is_not_exact() {
     let is_said =
         |note: &serde_json::Value| note.as_str().is_some_and(|note| note.contains("`u0`") && note.contains("by hand"));
     assert!(answer["notes"].as_array().unwrap().iter().any(is_said), "{answer}");
+}
+
+#[test]
+fn views_of_an_attentions_result_are_possible_in_an_archive() {
+    let answer = |path: &str| good_json(&["estimate", path, "--batch", "4096", "--gpu", "H200"]);
+    let captured = capture_of_archive("attends");
+    let (archived, captured) = (answer(&archive("attends")), answer(&captured));
+    assert_eq!(archived["unmodelled"], serde_json::json!([]), "the tracer left `.contiguous()` out");
+    assert_eq!(archived["peak_reserved"], captured["peak_reserved"]);
+    let range = |key: &str| archived["range"][key].as_u64().unwrap();
+    let truth = captured["peak_allocated"].as_u64().unwrap();
+    assert!((range("low")..=range("high")).contains(&truth), "{truth}: {}", archived["range"]);
 }

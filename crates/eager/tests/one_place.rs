@@ -11,6 +11,7 @@ const MAY_NAME_OPERATORS: &[(&str, &str)] = &[
     ("eager/src/operators/", "the table itself"),
     ("readers/src/model_toml/", "makes the calls that layers make"),
     ("readers/src/pt2/open", "makes the calls inside operators that run as several"),
+    ("readers/src/pt2/attention_results.rs", "rewrites a traced pattern"),
     ("readers/src/pt2/causes.rs", "looks for dropout and batch norm that were exported for evaluation"),
     ("readers/src/pt2/fast_path.rs", "rewrites a traced pattern"),
     ("readers/src/pt2/flatten.rs", "tells ATen's namespace from the exporter's own nodes"),

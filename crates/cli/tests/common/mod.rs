@@ -54,6 +54,11 @@ pub fn capture(name: &str) -> String {
     folder.join(format!("{name}.vramfit")).to_str().unwrap().to_owned()
 }
 
+/// The path of the capture of the model in such an archive.
+pub fn capture_of_archive(name: &str) -> String {
+    archive(name).replace(".pt2", ".vramfit")
+}
+
 /// The path of a small archive that the reader is tested with.
 pub fn archive(name: &str) -> String {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../readers/tests/archives");

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use hashbrown::HashMap;
 
 use super::agreement::{check_outputs, check_signature};
+use super::attention_results;
 use super::call_site::CallSites;
 use super::causes::causes;
 use super::document::{InputSpec, Payload, Program};
@@ -79,6 +80,7 @@ pub(super) fn model(contents: &Contents<'_>, wanted: Option<VariantFlags>) -> Re
     let mut returned = outputs(program, &flat, &scope)?;
     renamed::resolve(&mut flat, &mut [&mut returned.tensors, &mut returned.released]);
     let masks = traced::undo(&mut flat, &inputs, full, &returned.tensors);
+    attention_results::allow_views(&mut flat);
     let symbols = flat.sizes.symbols(&program.ranges, &inputs, &program.graph)?;
     for input in &mut inputs {
         input.example = input.shape.iter().map(|size| flat.sizes.at_example(*size, &symbols).unwrap_or(1)).collect();

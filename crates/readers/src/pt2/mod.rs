@@ -7,6 +7,7 @@
 
 mod agreement;
 mod assemble;
+mod attention_results;
 mod call_site;
 mod causes;
 mod document;
