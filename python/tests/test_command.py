@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import pathlib
 import subprocess
 import sys
 import time
@@ -93,6 +94,11 @@ class Decides(nn.Module):
 
 def loss(outputs, targets):
     return outputs.square().mean()
+
+def differentiates():
+    model = nn.Linear(4, 2)
+    torch.autograd.grad(model(torch.randn(3, 4)).sum(), list(model.parameters()))
+    return model
 '''
 
 
@@ -126,6 +132,15 @@ def test_a_model_is_captured_by_its_name(here, capsys, arguments, sizes):
     assert sorted(answer.settings["sizes"]) == sorted(sizes) and answer.settings["sizes"]["batch"] == 8
 
 
+def test_a_file_that_imports_dynamo_is_captured(here):
+    """Dynamo's table of torch's functions refuses two names for one function."""
+    (here / "compiled.py").write_text("import torch\nimport torch._dynamo\ndef build():\n    return torch.nn.Linear(4, 2)\n")
+    command = [sys.executable, "-m", "vramfit", "capture", "compiled.py:build", "--input", "input=3x4", "--loss", "mean", "--precision", "as-built", "--mode", "train"]
+    environment = {**os.environ, "PYTHONPATH": str(pathlib.Path(vramfit.__file__).parents[1])}
+    done = subprocess.run(command, cwd=here, env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
 def test_weights_take_no_memory_and_stay_tied(here):
     model = target.build("my_models.py:tied").model
     assert model.one.weight is model.two.weight and model.one.weight.is_meta
@@ -144,6 +159,7 @@ def test_weights_take_no_memory_and_stay_tied(here):
     (("my_models.py:broken",), "my_models.py:38 in broken: KeyError"),
     (("my_models.py:number",), "returned int"),
     (("my_models.py:trains",), "called backward, needed code that only builds a model\n\nhint: name a function that returns the model; `python -m vramfit run my_models.py`"),
+    (("my_models.py:differentiates",), "called autograd.grad, needed code"),
     (("my_models.py:steps",), "called AdamW.step, needed"),
     (("my_models.py:build", "--input", "idz=4x7:int64"), "takes no 'idz'"),
     (("my_models.py:build", "--input", "ids=4y7"), "found shape '4y7'"),

@@ -108,6 +108,21 @@ impl AllRanks {
         format!("{name:15} {:>10}   reserved{batch}, {} sent a step\n", human(self.peak_reserved), human(self.sent))
     }
 
+    /// What one GPU takes beside what all take; nothing where there is no other.
+    pub fn table(self) -> String {
+        if self.world == 1 {
+            return String::new();
+        }
+        let world = u64::from(self.world);
+        let line = |name: &str, one: &str, all: &str| format!("    {name:13} {one:>10} {all:>12}\n");
+        let mut text = line("", "one GPU", &format!("all {world} GPUs"));
+        text += &line("reserved", &human(self.peak_reserved / world), &human(self.peak_reserved));
+        text += &line("sent a step", &human(self.sent / world), &human(self.sent));
+        let batch =
+            self.batch.map(|batch| line("batch", &(batch / i64::from(self.world)).to_string(), &batch.to_string()));
+        text + &batch.unwrap_or_default()
+    }
+
     /// In words, after those about one GPU; nothing where there is no other.
     pub fn words(self) -> String {
         if self.world == 1 {
@@ -168,7 +183,7 @@ pub(crate) struct NcclReport {
     /// The lower bound of their memory.
     low: u64,
     /// The upper bound.
-    high: u64,
+    pub(crate) high: u64,
     /// Where the bounds come from.
     source: &'static str,
 }

@@ -47,9 +47,9 @@ def plan(
 
     A plan for a module is simulated as ``Plan.apply`` carries it out: batches are copied from where the example ``inputs``
     are, and a model that is on the GPU keeps the allocator settings of this process. ``margin`` is the share of the capacity
-    that stays free, by default 0.02. ``keep`` names settings that must not change, such as ``["optimizer", "seq"]``. Without it
-    these are the settings that ``apply`` needs a function for instead of a live optimizer, and fused attention, for which lines of the
-    model change: ``keep=[]`` plans with them too.
+    that stays free, by default 0.02. ``keep`` names settings that must not change, such as ``["optimizer", "seq"]``. They are
+    added to the settings that ``apply`` needs a function for instead of a live optimizer, and to fused attention, for which lines of
+    the model change: only ``keep=[]`` plans with them too.
     """
     settings = as_applied(model, inputs, settings)
     question, causes = _question("plan", model, inputs, targets, loss, sizes, share, dict(settings, optimizer=optimizer, batch=batch))

@@ -25,8 +25,12 @@ def building(text: str) -> Iterator[None]:
             f"name a function that returns the model; `python -m vramfit run {script}` dry-runs a whole training script",
         )
 
+    # One function for each: `torch._dynamo`, which a model's file may import, keeps a table of torch's functions without duplicates.
     def refuse_backward(*_: Any, **__: Any) -> Any:
         refuse("backward")
+
+    def refuse_grad(*_: Any, **__: Any) -> Any:
+        refuse("autograd.grad")
 
     def refuse_step(optimizer: Any, *_: Any) -> None:
         refuse(f"{type(optimizer).__name__}.step")
@@ -34,7 +38,7 @@ def building(text: str) -> Iterator[None]:
     with Patches() as patches:
         # `Tensor.backward` calls it by this name.
         patches.set(torch.autograd, "backward", refuse_backward)
-        patches.set(torch.autograd, "grad", refuse_backward)
+        patches.set(torch.autograd, "grad", refuse_grad)
         patches.set(sys, "argv", [place])
         hook = register_optimizer_step_pre_hook(refuse_step)
         try:

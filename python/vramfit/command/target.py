@@ -84,7 +84,9 @@ def _told(doing: str) -> Iterator[None]:
     except Exception as problem:
         last = traceback.extract_tb(problem.__traceback__)[-1]
         where = f"{shown_path(last.filename)}:{last.lineno} in {last.name}"
-        raise VramfitError(f"{doing} failed at {where}: {type(problem).__name__}: {problem}") from problem
+        wants_gpu = "NVIDIA driver" in str(problem) or "not compiled with CUDA" in str(problem)
+        hint = "build the model without `.cuda()`; `python -m vramfit run SCRIPT` runs a script that moves it to a GPU" if wants_gpu else ""
+        raise VramfitError(f"{doing} failed at {where}: {type(problem).__name__}: {problem}", hint) from problem
 
 
 def build(text: str) -> Built:

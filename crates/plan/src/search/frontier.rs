@@ -35,6 +35,8 @@ const MAX_CANDIDATES: usize = 64;
 const MIN_CANDIDATES: usize = 12;
 /// Between these bounds: steps of the captured pass times candidates.
 const WORK: usize = 60_000;
+/// What saves less than half a percent is not worth a change.
+const AS_SMALL: f64 = 1.005;
 /// Plans besides the best one.
 const RUNNERS_UP: usize = 3;
 
@@ -91,7 +93,7 @@ pub fn frontier(
         let fitting = control.map(&spread, |setup| {
             let run = bench.fitting_run(setup, control)?;
             let taken = bench.device.taken(&run.run);
-            let is_as_small = |found: &Fitting| bench.device.taken(&found.run) <= taken;
+            let is_as_small = |found: &Fitting| bench.device.taken(&found.run) as f64 <= taken as f64 * AS_SMALL;
             let found = only_needed(search, ((*setup).clone(), run), is_as_small);
             needs_its_risk(search, &found, is_as_small).then_some(found)
         });

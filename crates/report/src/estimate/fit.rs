@@ -79,7 +79,7 @@ impl DeathReport {
     }
 
     /// `dies in cross_entropy_loss of lm_head (step 1, forward)`.
-    fn words(&self) -> String {
+    pub(super) fn words(&self) -> String {
         let Some(step) = self.step else {
             return "dies while the model and its inputs are moved to the GPU".to_owned();
         };

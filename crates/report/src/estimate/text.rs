@@ -4,6 +4,7 @@ use anstyle::{AnsiColor, Style};
 
 use vramfit_eager::forward::SCRATCH;
 
+use super::fit::FitReport;
 use super::{EstimateReport, RangeReport};
 use crate::names::{PhaseName, VerdictName};
 use crate::ranks::AllRanks;
@@ -94,6 +95,10 @@ impl<S> EstimateReport<S> {
             VerdictName::DoesNotFit => (AnsiColor::Red.on_default().bold(), "does not fit"),
         };
         let mut text = match fit.misfit() {
+            None if fit.verdict == VerdictName::TooClose => {
+                let text = led(style, verdict, &format!(" {}", fit.target()));
+                text + &wrapped(&self.why_too_close(fit), 2) + &format!("  try `{}`\n", self.plan_command)
+            }
             None => led(style, verdict, &format!(" {}{}", fit.target(), fit.left())),
             Some(misfit) => {
                 let text = led(style, verdict, &format!("{}: {misfit}", fit.on_gpu()));
@@ -104,6 +109,20 @@ impl<S> EstimateReport<S> {
             text += &wrapped(message, 2);
         }
         text + "\n"
+    }
+
+    /// Why the expected run fits, but not everything that may be.
+    fn why_too_close(&self, fit: &FitReport) -> String {
+        match (&fit.dies_in, &self.communication) {
+            (Some(death), _) => {
+                format!("needs {}, but some simulations do not fit: {}", human(fit.needed), death.words())
+            }
+            (None, Some(communication)) => {
+                let most = human(communication.nccl.high);
+                format!("needs {} without NCCL, which may take up to {most}: more than stays free", human(fit.needed))
+            }
+            (None, None) => format!("needs {}, and does not fit with the largest CUDA context", human(fit.needed)),
+        }
     }
 
     fn numbers_text(&self) -> String {
@@ -184,7 +203,7 @@ impl<S> EstimateReport<S> {
         for holder in self.holders.iter().take(HOLDERS) {
             let module = holder.module.as_deref().unwrap_or("the model");
             text +=
-                &format!("  {:>10}  {:12}{}\n", human(holder.bytes), holder.category.name(), cut(module, WIDTH - 26));
+                &format!("  {:>10}  {:14}{}\n", human(holder.bytes), holder.category.name(), cut(module, WIDTH - 28));
             let op = holder.op.as_deref().unwrap_or("").trim_start_matches("aten.").trim_end_matches(".default");
             if let Some(source) = &holder.source {
                 text += &format!("{:14}{}\n", "", source_text(op, source, WIDTH - 14));

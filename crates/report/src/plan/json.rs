@@ -124,6 +124,8 @@ struct PlanRow {
     peak_reserved: u64,
     /// What `nvidia-smi` would show for the process.
     device_used: u64,
+    /// Bytes of the capacity that every simulation leaves free.
+    free: u64,
     /// Seconds of a step.
     seconds: f64,
     /// The time for the same work, by that of the start.
@@ -272,6 +274,7 @@ impl PlanReport<'_, '_> {
             peak_allocated: peaks.allocated,
             peak_reserved: peaks.reserved,
             device_used: plan.device_used,
+            free: plan.free,
             seconds: plan.seconds,
             slowdown: plan.slowdown,
             effect: plan.effect.into(),

@@ -67,6 +67,9 @@ impl PlanReport<'_, '_> {
             false if group.is_outdone => {
                 "none is needed: what fits here fits without this risk in the same time".to_owned()
             }
+            false if self.outcome.plans().next().is_some() => {
+                format!("nothing of {} combinations fits in up to three times the time", group.candidates)
+            }
             false => format!("nothing fits, of {} combinations", group.candidates),
         }
     }

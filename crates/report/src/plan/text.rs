@@ -85,12 +85,13 @@ impl PlanReport<'_, '_> {
         text + &wrapped(&format!("--all prints {code}every plan and every trick; --html FILE writes a page."), 0)
     }
 
-    /// `peak 9.50 GiB reserved, 9.90 GiB on the device, 880 MiB free, time ×1.35`.
+    /// `peak 9.50 GiB reserved, 9.90 GiB on the device, at least 880 MiB free, time ×1.35`: peaks are the expected ones, and that much
+    /// every simulation leaves free.
     fn figures(&self, plan: &Plan) -> String {
         let rough = if self.bench.has_measured_times() { "" } else { " (times are rough)" };
         let all = AllRanks::of(self.bench, plan).map_or_else(String::new, |all| all.words());
         format!(
-            "peak {} reserved, {} on the device, {} free, time {}{rough}{all}",
+            "peak {} reserved, {} on the device, at least {} free, time {}{rough}{all}",
             human(plan.run.peak_reserved),
             human(plan.device_used),
             human(plan.free),

@@ -8,6 +8,7 @@ use super::super::plot::plot;
 use super::super::{PlanReport, saved, times, title};
 use super::coloured;
 use crate::estimate::wrapped;
+use crate::ranks::AllRanks;
 use crate::size::human;
 
 impl PlanReport<'_, '_> {
@@ -41,7 +42,7 @@ impl PlanReport<'_, '_> {
             text += &format!("  {}:\n", self.others(group).to_lowercase());
             for plan in &group.others {
                 let changes: Vec<&str> = plan.changes.iter().map(|change| change.after.as_str()).collect();
-                let line = format!("{} {}: {}", human(plan.taken), times(plan.slowdown), changes.join("; "));
+                let line = format!("{} {}: {}", self.plan_takes(plan), times(plan.slowdown), changes.join("; "));
                 text += &wrapped(&line, 4);
                 for warning in plan.changes.iter().filter_map(|change| change.warning.as_ref()) {
                     text += &wrapped(&format!("note: {warning}"), 6);
@@ -69,7 +70,7 @@ impl PlanReport<'_, '_> {
         if let Some(bound) = self.bench.bind(&plan.setup) {
             text += &wrapped(&self.why(&bound, &plan.run), 4);
         }
-        text
+        text + &AllRanks::of(self.bench, plan).map_or_else(String::new, AllRanks::table)
     }
 
     fn code_text(&self, plan: &Plan) -> String {

@@ -18,7 +18,12 @@ function verdictWords(answer) {
     return { title, text: `${need}${words("stays-free", { left: size(left), share: Math.round((100 * left) / fit.capacity) })}`, kind: "good" };
   }
   const short = fit.short ? words("short", { short: size(fit.short) }) : "";
-  return { title, text: `${need}${short}${fit.dies_in ? death(fit.dies_in) : words("may-die")}`, kind: fit.verdict === "too-close" ? "close" : "bad" };
+  return { title, text: `${need}${short}${fit.dies_in ? death(fit.dies_in) : mayDie(answer)}`, kind: fit.verdict === "too-close" ? "close" : "bad" };
+}
+
+// Nothing that was simulated dies: what is not simulated may not fit.
+function mayDie({ communication }) {
+  return communication ? words("nccl-may", { most: size(communication.nccl.high) }) : words("may-die");
 }
 
 function death(place) {

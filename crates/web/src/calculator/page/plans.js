@@ -28,12 +28,10 @@ function markPlans() {
   element("plans").classList.toggle("stale", found !== null && found.asked !== planQuery());
 }
 
-// What a plan takes, as its group's frontier counts it where it has the plan.
+// What a plan may take to the most.
 function taken(plan) {
-  const group = found.groups.find((candidate) => candidate.group === plan.group);
-  const same = group?.frontier.filter((point) => point.slowdown === plan.slowdown && point.taken >= plan.device_used) ?? [];
   const own = found.fit.gpu ? plan.device_used : plan.peak_reserved;
-  return same.length ? Math.min(...same.map((point) => point.taken)) : own;
+  return Math.max(own, found.fit.capacity - plan.free);
 }
 
 // The same in words: as expected, as the verdict and the command line say it, to the most.
