@@ -46,15 +46,22 @@ _PEAKS = {"range": "peak_allocated", "reserved_range": "peak_reserved"}
 
 def page(measured, answers, first):
     """The whole page; `first` has the answers of the blind scripts that were given before they were measured."""
-    compared, problems = _held_together(table.scripts(), measured, answers)
+    waiting = [part for part in table.BLIND if not any(name.startswith(f"{part}/") for name in measured)]
+    scripts = [script for script in table.scripts() if script.part not in waiting]
+    compared, problems = _held_together(scripts, measured, answers)
     parts = [HEAD]
     for title, chosen in (
         (None, lambda script: not script.is_drawn and not script.is_blind), ("The drawn scripts:\n", lambda script: script.is_drawn),
     ):
         parts += [title] if title else []
         parts.append(_summary(*([row for row in rows_ if chosen(row[0])] for rows_ in (compared, problems))))
+    for part in waiting:
+        count = sum(script.part == part for script in table.scripts())
+        parts.append(f"`{part}`: {count} scripts by another author, predicted (`blind-answers.jsonl`) and not measured yet.\n")
     for part in table.BLIND:
-        blind = [script for script in table.scripts() if script.part == part]
+        if part in waiting:
+            continue
+        blind = [script for script in scripts if script.part == part]
         before = _held_together(blind, measured, first)
         parts += [f"The scripts called `{part}`. As predicted:\n", _summary(*before)]
         parts += [f"{script.name} was without: {reason}.\n" for script, reason in before[1]]

@@ -8,7 +8,7 @@ import tomllib
 HERE = pathlib.Path(__file__).resolve().parent
 # Lists of our own scripts that were predicted before they were measured.
 BLIND = {"blind": HERE / "blind.tar.xz", "blind2": HERE / "blind2.tar.xz", "blind3": HERE / "blind3.tar.xz", "blind4": HERE / "blind4.tar.xz",
-         "blind5": HERE / "blind5.tar.xz", "blind6": HERE / "blind6.tar.xz"}
+         "blind5": HERE / "blind5.tar.xz", "blind6": HERE / "blind6.tar.xz", "blind7": HERE / "blind7.tar.xz"}
 
 
 @dataclasses.dataclass
