@@ -95,7 +95,7 @@ fn text_is_one_recommended_plan_within_80_columns() {
         "\n  = peak ",
         " reserved, ",
         " on the device, ",
-        " free, time ×",
+        " free, time",
         "  or autocast bf16",
         "--all prints the code",
     ] {
