@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import vramfit
+from vramfit.asking.live import as_applied
 from small import BATCH, blocks, loss_function
 
 
@@ -20,8 +21,18 @@ def estimate():
 @pytest.fixture(scope="module")
 def plans():
     model, inputs, targets = blocks()
-    needed = vramfit.estimate(model, inputs, targets=targets, loss=loss_function).peak_reserved
-    return vramfit.plan(model, {"x": inputs}, targets=targets, loss=loss_function, vram=int(needed * 0.97), margin=0, keep=["amp", "dtype", "optimizer", "batch", "seq"])
+    late = {"targets": targets, "loss": loss_function, "zero_grad": "before-backward"}
+    needed = vramfit.estimate(model, inputs, **late).peak_reserved
+    return vramfit.plan(model, {"x": inputs}, **late, vram=int(needed * 0.97), margin=0, keep=["amp", "dtype", "optimizer", "batch", "seq"])
+
+
+def test_names_to_keep_are_added_to_what_apply_cannot_change():
+    fixed = ["optimizer-state", "step-in-backward", "fused-attention"]
+    model, inputs, _ = blocks()
+    assert as_applied(model, inputs, {})["keep"] == fixed
+    assert as_applied(model, inputs, {"keep": "amp,optimizer-state"})["keep"] == ["amp", "optimizer-state", "step-in-backward", "fused-attention"]
+    assert as_applied(model, inputs, {"keep": []})["keep"] == []
+    assert "keep" not in as_applied("model.vramfit", inputs, {})
 
 
 def test_an_estimate_is_what_the_command_says_of_a_capture(estimate, tmp_path):

@@ -154,16 +154,11 @@ fn group(
             let found = only_needed(search, found.clone(), |_| true);
             if needs_its_risk(search, &found, |_| true) { Plan::new(search, peaks, found) } else { None }
         });
-        let (mut plans, others): (Vec<Plan>, Vec<Plan>) =
-            plans.into_iter().flatten().flatten().partition(|plan| slowdowns.contain(plan.slowdown));
-        if !plans.is_empty() {
-            let frontier = frontier::of_plans(plans.iter());
-            let best = Some(plans.remove(0));
-            return Group { risk, best, others: plans, frontier, candidates, is_outdone: false };
-        }
-        // A slow change alone is still smaller than several.
-        if !others.is_empty() {
-            return Group::without_plans(risk, candidates);
+        let mut plans = plans.into_iter().flatten().flatten().filter(|plan| slowdowns.contain(plan.slowdown));
+        if let Some(best) = plans.next() {
+            let others: Vec<Plan> = plans.collect();
+            let frontier = frontier::of_plans(std::iter::once(&best).chain(&others));
+            return Group { risk, best: Some(best), others, frontier, candidates, is_outdone: false };
         }
     }
     let mut tier = 0;
