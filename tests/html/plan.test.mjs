@@ -77,7 +77,7 @@ test("nothing fits: what is missing, the floor and the GPU that would do", () =>
     const text = await tab.evaluate("document.querySelector('.verdict.bad').innerText");
     assert.match(text, /nothing makes it fit/);
     assert.match(text, /are missing for what needs the least, [^]*Its floor: parameters [\d.]+ MiB/);
-    assert.match(text, /The smallest GPU that would do: \S/);
+    assert.match(text, /the smallest GPU that would do: \S/);
     assert.deepEqual(await tab.evaluate(owed), []);
   }));
 
