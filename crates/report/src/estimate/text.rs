@@ -121,7 +121,10 @@ impl<S> EstimateReport<S> {
                 let most = human(communication.nccl.high);
                 format!("needs {} without NCCL, which may take up to {most}: more than stays free", human(fit.needed))
             }
-            (None, None) => format!("needs {}, and does not fit with the largest CUDA context", human(fit.needed)),
+            (None, None) => format!(
+                "needs {}: the size of the CUDA context or of what the GPU leaves free decides",
+                human(fit.needed)
+            ),
         }
     }
 
