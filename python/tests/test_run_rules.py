@@ -31,3 +31,16 @@ def test_what_a_mask_chooses_of_a_large_tensor_is_known_without_its_values(tmp_p
     assert without_rule == []
     after = found[found.index(("+", 12288)) + 1 :]
     assert ("+", (64 * 1024 // 7 + 1) * 1024 * 4) in after
+
+
+def test_a_sum_that_goes_into_a_part_of_a_tensor_has_its_values_there(tmp_path):
+    found, without_rule = requests(tmp_path, """
+        import torch
+        sizes = torch.tensor([3, 4, 5]).cuda()
+        ends = sizes.new_empty(4)
+        ends[0] = 0
+        torch.cumsum(sizes, dim=0, out=ends[1:])
+        after = torch.ones(int(ends[-1]) * 1000, device="cuda")
+    """)
+    assert without_rule == []
+    assert found[-1] == ("+", 48128)

@@ -14,7 +14,7 @@ import threading
 import weakref
 from contextlib import nullcontext
 from types import FrameType
-from typing import Any, Callable, ContextManager, Dict, FrozenSet, List, Optional, Sequence, Tuple
+from typing import Any, Callable, ContextManager, Dict, FrozenSet, Iterator, List, Optional, Sequence, Tuple
 
 import torch
 from torch._ops import OpOverload
@@ -341,7 +341,8 @@ class Recorder(Casting):
         elif operator.reads and not known_all:
             result, known, host = self._assumed(operator, infos), True, False
         else:
-            host = infos[operator.writes[0]].host if operator.writes and infos else on_host
+            target = next(_written(operator, args, kwargs), None)
+            host = on_host if target is None else self.info_of(target).host
             if operator.finite is not None and not infos[0].known and numel(infos[0].kind.shape) <= _REAL_INTEGERS:
                 result = torch.full(infos[0].kind.shape, operator.finite, dtype=torch.bool, device="cpu")
                 known = True
@@ -616,19 +617,15 @@ class Recorder(Casting):
         if operator.reshapes:
             self.free(infos[0].index)
             return
-        for at in operator.writes:
-            target = args[at] if at < len(args) else kwargs.get(operator.arguments[at])
-            for tensor in target if isinstance(target, (list, tuple)) else (target,):
-                if not isinstance(tensor, torch.Tensor):
-                    continue
-                info = self.info_of(tensor)
-                if not known:
-                    info.storage.known = False
-                info.storage.bounds = None
-                kind = info.kind
-                can_require = kind.dtype.is_floating_point or kind.dtype.is_complex
-                if not kind.requires_grad and torch.is_grad_enabled() and can_require and any(other.kind.requires_grad for other in infos):
-                    self._now_requires_grad(info)
+        for tensor in _written(operator, args, kwargs):
+            info = self.info_of(tensor)
+            if not known:
+                info.storage.known = False
+            info.storage.bounds = None
+            kind = info.kind
+            can_require = kind.dtype.is_floating_point or kind.dtype.is_complex
+            if not kind.requires_grad and torch.is_grad_enabled() and can_require and any(other.kind.requires_grad for other in infos):
+                self._now_requires_grad(info)
 
     def _now_requires_grad(self, target: Info) -> None:
         """A result that requires grad was written into a tensor: the tensor and all its views require grad from now on.
@@ -653,6 +650,15 @@ def _given(operator: Operator, infos: Sequence[Info]) -> FrozenSet[str]:
         if info.storage.given:
             found |= info.storage.given
     return found
+
+
+def _written(operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any]) -> Iterator[torch.Tensor]:
+    """The tensors that a call writes into."""
+    for at in operator.writes:
+        target = args[at] if at < len(args) else kwargs.get(operator.arguments[at])
+        for tensor in target if isinstance(target, (list, tuple)) else (target,):
+            if isinstance(tensor, torch.Tensor):
+                yield tensor
 
 
 def _certain(operator: Operator, args: Sequence[Any]) -> bool:
