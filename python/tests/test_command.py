@@ -12,10 +12,11 @@ import pytest
 import torch
 import vramfit
 from replay import load
+from vramfit import binary
 from vramfit.__main__ import main
 from vramfit.command import target
-from vramfit.command.progress import Progress
 from vramfit.command.shapes import parse
+from vramfit.progress import Progress
 
 MODELS = '''
 import torch
@@ -240,6 +241,18 @@ def test_integers_lie_below_their_bound():
     assert int(parse("--input", "ids=400:int64:3").tensor(100).max()) == 2
     assert int(parse("--input", "ids=400:int64").tensor(5).max()) == 4
     assert bool((parse("--input", "attention_mask=4x3:int64").tensor(5) == 1).all())
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the stand-in is a shell script")
+def test_a_search_says_how_far_it_is_and_that_is_no_part_of_its_error(monkeypatch, tmp_path):
+    program = tmp_path / "vramfit"
+    program.write_text("#!/bin/sh\necho '12 candidates simulated, 15 s; Ctrl-C stops' >&2\necho 'error: no' >&2\nexit 2\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("VRAMFIT_BINARY", str(program))
+    said = []
+    with pytest.raises(vramfit.VramfitError, match="^no$"):
+        binary.run(["plan"], said.append)
+    assert said == ["12 candidates simulated"]
 
 
 class Stream(io.StringIO):

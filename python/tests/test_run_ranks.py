@@ -97,6 +97,15 @@ def test_without_a_number_of_gpus_the_flag_is_named(tmp_path, line):
         record(written(tmp_path, f"import torch, torch.distributed\n{line}\n"), [], H200, Limits(None, False))
 
 
+def test_a_script_for_one_gpu_is_told_that_the_number_changes_nothing(tmp_path):
+    text = """
+    import torch
+    net = torch.nn.Linear(8, 8).cuda()
+    net(torch.ones(2, 8).cuda()).sum().backward()
+    """
+    assert any("made no process group" in note for note in answered(tmp_path, text, "--world", "2")["notes"])
+
+
 def test_buckets_are_closed_when_they_reach_their_limit():
     weights = [torch.empty(count) for count in (1, 1, 1, 3, 1)]
     assert [len(bucket) for bucket in by_size(weights, [4, 8])] == [1, 2, 1, 1]

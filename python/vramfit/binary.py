@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
 import sysconfig
-from typing import Iterator, List, Optional, Sequence, Tuple
+import threading
+from typing import Callable, Iterator, List, Optional, Sequence, Tuple
 
 from .errors import BinaryNotFound, VramfitError
 
 VARIABLE = "VRAMFIT_BINARY"
+# A line of progress, which the binary writes where its errors go.
+_SEARCHING = re.compile(r"(\d+ candidates simulated), \d+ s;")
 _NAME = "vramfit.exe" if os.name == "nt" else "vramfit"
 
 
@@ -70,16 +74,42 @@ def _in_path() -> Optional[str]:
     return shutil.which("vramfit")
 
 
-def run(arguments: Sequence[str]) -> Tuple[int, str]:
-    """Runs the binary and returns its exit code (0 or 1) and output. Raises if the binary refuses its input."""
+def run(arguments: Sequence[str], progress: Callable[[str], None] = lambda _: None) -> Tuple[int, str]:
+    """Runs the binary and returns its exit code (0 or 1) and output. Raises if the binary refuses its input.
+
+    ``progress`` is called with what a search says of itself, such as ``395 candidates simulated``."""
     binary = find_binary()
     try:
-        done = subprocess.run([binary, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, check=False)
+        process = subprocess.Popen([binary, *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     except OSError as problem:
         raise VramfitError(f"{binary}: {problem}", f"name another binary in the variable {VARIABLE}") from problem
-    if done.returncode not in (0, 1):
-        raise _refusal(done.returncode, done.stderr.decode("utf-8", "replace"))
-    return done.returncode, done.stdout.decode("utf-8", "replace")
+    said: List[str] = []
+
+    def listen() -> None:
+        assert process.stderr is not None
+        for line in process.stderr:
+            text = line.decode("utf-8", "replace")
+            found = _SEARCHING.match(text)
+            if found is None:
+                said.append(text)
+            else:
+                progress(found.group(1))
+
+    listener = threading.Thread(target=listen, name="vramfit-binary", daemon=True)
+    with process:
+        listener.start()
+        try:
+            assert process.stdout is not None
+            output = process.stdout.read()
+            code = process.wait()
+        except BaseException:
+            process.kill()
+            raise
+        finally:
+            listener.join()
+    if code not in (0, 1):
+        raise _refusal(code, "".join(said))
+    return code, output.decode("utf-8", "replace")
 
 
 def _refusal(code: int, text: str) -> VramfitError:

@@ -182,7 +182,11 @@ impl Catalogue {
             let is_prefix = !wanted.is_empty() && (known.starts_with(&wanted) || wanted.starts_with(&known));
             // `3060` is a part of several names.
             let is_part = wanted.len() > 2 && known.contains(&wanted);
-            (!is_prefix, !is_part, levenshtein(&wanted, &known))
+            // `3061` is as near to a name without its series.
+            let number = SERIES.iter().find_map(|series| known.strip_prefix(series));
+            let names = [Some(known.as_str()), number];
+            let distance = names.into_iter().flatten().map(|name| levenshtein(&wanted, name)).min();
+            (!is_prefix, !is_part, distance)
         };
         let mut nearest: Vec<&Gpu> = self.gpus.iter().collect();
         nearest.sort_by_key(rank);

@@ -55,6 +55,8 @@ fn an_unknown_gpu_is_an_error_that_lists_similar_names() {
     assert_eq!(error.nearest.len(), 5);
     let error = catalogue().find("3065").unwrap_err();
     assert!(error.nearest.len() == 5, "{error}");
+    // Without the series, too.
+    assert!(catalogue().find("3061").unwrap_err().nearest.contains(&"RTX 3060".to_owned()));
     let error = catalogue().find("GTX 1060").unwrap_err();
     assert_eq!(error.nearest[..2], ["GTX 1060 3GB", "GTX 1060 6GB"]);
     assert!(catalogue().find("").is_err());

@@ -1,4 +1,4 @@
-//! ARCHITECTURE.md's table of crates is what the manifests say.
+//! ARCHITECTURE.md's table of crates is what the manifests say, and `cargo run` runs vramfit.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -25,14 +25,18 @@ fn written() -> Crates {
     .collect()
 }
 
-fn from_manifests() -> Crates {
+fn metadata() -> serde_json::Value {
     let output = Command::new(env!("CARGO"))
         .args(["metadata", "--no-deps", "--format-version", "1", "--offline"])
         .current_dir(root())
         .output()
         .expect("cargo runs");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let metadata: serde_json::Value = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
+    serde_json::from_slice(&output.stdout).expect("cargo writes JSON")
+}
+
+fn from_manifests() -> Crates {
+    let metadata = metadata();
     let short = |package: &serde_json::Value| match package["name"].as_str() {
         Some("vramfit") => Some("cli".to_owned()),
         name => name?.strip_prefix("vramfit-").map(str::to_owned),
@@ -56,4 +60,19 @@ fn the_table_of_crates_names_every_crate_and_what_it_depends_on() {
         assert_eq!(written.get(name), Some(used), "ARCHITECTURE.md's row of `{name}`");
     }
     assert_eq!(written.len(), actual.len(), "ARCHITECTURE.md names a crate that is not there");
+}
+
+#[test]
+fn cargo_run_needs_no_word_about_which_program() {
+    let metadata = metadata();
+    let packages = metadata["packages"].as_array().expect("a list of packages");
+    let defaults = metadata["workspace_default_members"].as_array().expect("a list of packages");
+    let programs: Vec<&str> = packages
+        .iter()
+        .filter(|package| defaults.contains(&package["id"]))
+        .flat_map(|package| package["targets"].as_array().expect("a list of targets"))
+        .filter(|target| target["kind"] == serde_json::json!(["bin"]))
+        .filter_map(|target| target["name"].as_str())
+        .collect();
+    assert_eq!(programs, ["vramfit"]);
 }

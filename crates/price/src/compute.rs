@@ -190,7 +190,8 @@ pub(crate) fn convolution(tensors: &CallTensors<'_>, is_transposed: bool, scale:
     let groups = if is_transposed { 1 } else { (channels / inner.max(1)).max(1) };
     let positions = count(positioned.shape.get(2..).unwrap_or(&[])) * batch as f64;
     let kernel_size = count(kernel);
-    let is_last = is_channels_last(input) || is_channels_last(result) && channels <= 4;
+    let is_last =
+        scale.wants_channels_last(half) && (is_channels_last(input) || is_channels_last(result) && channels <= 4);
     let kind = convolution_kind(is_transposed, groups, channels, kernel_size as i64);
     let points = TABLES.points(&family(is_last, kind), half).or_else(|| TABLES.points("convolution_first_wide", half));
     let sizes = [positions, inner as f64 * kernel_size, outer as f64];

@@ -84,7 +84,9 @@ pub(crate) struct Scale {
     products: PerPrecision<f64>,
     /// The same of convolutions.
     convolutions: PerPrecision<f64>,
-    /// The same outside tensor cores.
+    /// Whether convolutions run in tensor cores, in single and half precision.
+    has_tensor_cores: PerPrecision<bool>,
+    /// The same factor outside tensor cores.
     cores: f64,
     /// Time factor of a multiprocessor's clock cycles.
     clock: f64,
@@ -107,6 +109,8 @@ impl Scale {
             cache: gpu.cache.map_or(1.0, |cache| (CACHE / cache).max(1.0)),
             products: [SINGLE / single, HALF / half],
             convolutions: [TENSOR / tensor, HALF / half],
+            // Those without TF32 have more than twice the rate of fp32, which units outside them have at most.
+            has_tensor_cores: [rates.tf32.is_some(), rates.tf32.is_some() || half > 2.5 * single],
             cores: SINGLE / single,
             clock: SINGLE / single / multiprocessors * (units(gpu) / UNITS),
             multiprocessors,
@@ -122,6 +126,7 @@ impl Scale {
         cache: 1.0,
         products: [1.0; 2],
         convolutions: [1.0; 2],
+        has_tensor_cores: [true; 2],
         cores: 1.0,
         clock: 1.0,
         multiprocessors: 1.0,
@@ -165,6 +170,11 @@ impl Scale {
         let traffic = time.min(load.bytes / TRAFFIC);
         let floor = (arithmetic * factor).max(traffic * self.memory);
         floor + (time - arithmetic.max(traffic)) * self.clock * self.multiprocessors
+    }
+
+    /// Whether convolutions gain from images with channels last, which only the kernels of tensor cores want.
+    pub fn wants_channels_last(&self, is_half: bool) -> bool {
+        self.has_tensor_cores[usize::from(is_half)]
     }
 
     /// Time factor of recurrent layers, which were measured without their traffic.
@@ -211,6 +221,16 @@ mod tests {
             assert!(!scale(other).is_measured, "{other}");
         }
         assert_eq!(scale("H200").compute_bound(30.0, product(1e9, 1e6)).to_bits(), 30_f64.to_bits());
+    }
+
+    #[test]
+    fn convolutions_want_channels_last_where_they_run_in_tensor_cores() {
+        let wants = |name: &str| [false, true].map(|is_half| scale(name).wants_channels_last(is_half));
+        assert_eq!(wants("GTX 1080 Ti"), [false, false]);
+        assert_eq!(wants("GTX 1660"), [false, false]);
+        assert_eq!(wants("T4"), [false, true]);
+        assert_eq!(wants("V100 SXM2 16GB"), [false, true]);
+        assert_eq!(wants("RTX 3060"), [true, true]);
     }
 
     #[test]

@@ -10,6 +10,7 @@ from typing import Any, Iterator, Optional, Tuple
 
 from .. import binary
 from ..errors import VramfitError
+from ..progress import Progress
 
 
 @dataclass(frozen=True)
@@ -37,7 +38,9 @@ class Question:
         """Runs the binary, with additional flags if given, and returns its output."""
         with self._file() as model:
             try:
-                _, text = binary.run([self.command, *self.flags, *more, "--", model])
+                with Progress() as progress:
+                    progress.at(self.command)
+                    _, text = binary.run([self.command, *self.flags, *more, "--", model], lambda said: progress.at(f"{self.command}: {said}"))
             except VramfitError as problem:
                 # The temporary file no longer exists when the text is read, so its name is replaced.
                 raise type(problem)(problem.message.replace(model, self.model), problem.hint) from None

@@ -8,7 +8,7 @@ import sys
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from ..errors import VramfitError
-from .progress import Progress
+from ..progress import Progress
 
 _PRECISIONS = ("as-built", "fp32", "bf16", "fp16", "amp-bf16", "amp-fp16")
 _MODES = ("train", "eval", "eval-grad")

@@ -14,7 +14,7 @@ from typing import Any, Dict, List, Optional, Sequence
 from .. import binary
 from ..asking.cudnn import own_library
 from ..errors import VramfitError
-from .progress import Progress
+from ..progress import Progress
 
 _EXAMPLES = """examples:
   python -m vramfit run train.py --epochs 3

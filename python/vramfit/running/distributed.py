@@ -99,6 +99,7 @@ def _group(patches: Patches, recorder: ScriptRecorder, world: int) -> None:
     def join(*_: Any, **__: Any) -> None:
         if not state["is_initialized"]:
             state["is_initialized"] = True
+            recorder.has_process_group = True
             recorder.pseudo("process_group", {})
             recorder.cause(_CAUSE)
 

@@ -70,8 +70,8 @@ class ScriptRecorder(Recorder):
         self.hooks: Dict[int, List[Tuple[Any, bool]]] = {}
         # Tensors that are no leaves and keep their gradients.
         self.retained: Set[int] = set()
-        # Whether the script ever had cuDNN choose its plans by trying them.
-        self.is_cudnn_benchmarked = False
+        # Whether the script ever had cuDNN choose its plans by trying them, and whether it joined a process group.
+        self.is_cudnn_benchmarked = self.has_process_group = False
         # Whether a scaler ever decided by values if an optimizer does its step, and whether sizes follow from values that are assumed.
         self.has_grad_scaler = self.has_assumed_sizes = False
         # Lines that read values that are not computed.

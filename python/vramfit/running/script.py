@@ -93,6 +93,8 @@ def record(
         regions.recorder = recorder
         with distributed.Environment(world):
             end = _run(path, arguments, code, recorder)
+        if world is not None and not recorder.has_process_group:
+            session.note(f"{path} made no process group, so --world {world} changes nothing: this is one process on one GPU")
     finally:
         recorder.active = False
         for handle in handles:

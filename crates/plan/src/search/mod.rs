@@ -17,6 +17,7 @@ mod walk;
 
 use vramfit_training::answer::Device;
 use vramfit_training::parallel;
+use vramfit_training::script::Parallel;
 
 use crate::control::Control;
 use crate::error::Unanswerable;
@@ -97,12 +98,12 @@ pub fn plan_with<'m>(
     let seconds = bench.try_seconds(start).map_err(|error| Unanswerable::NotPriced(Box::new(error)))?;
     let limit =
         bench.batch_of(start).map_or(0, |batch| batch.saturating_mul(MAX_BATCH_MULTIPLE).max(MIN_SEARCHED_BATCH));
-    let max_batch = max_batch(bench, start, limit, control);
+    let largest_start = max_batch(bench, start, limit, control);
     let free = FreeTricks::new(&search);
     let checkpoints = Checkpoints::of(&search);
     // Groups run in parallel: a core that one group leaves idle works for another.
     let groups_within = |slowdowns: Slowdowns| {
-        parallel::map(&Risk::ALL, |&risk| group(&search, &free, &checkpoints, peaks, max_batch, risk, slowdowns))
+        parallel::map(&Risk::ALL, |&risk| group(&search, &free, &checkpoints, peaks, largest_start, risk, slowdowns))
     };
     let (mut groups, tricks) = parallel::both(
         || groups_within(Slowdowns { above: f64::NEG_INFINITY, up_to: SLOW }),
@@ -116,6 +117,12 @@ pub fn plan_with<'m>(
         }
     }
     let shortfall = if has_plan(&groups) { None } else { shortfall::shortfall(&search, &free, others) };
+    let recommended = groups.iter().find_map(|group| group.best.as_ref());
+    let spread = recommended.filter(|plan| plan.setup.training.parallel != Parallel::None);
+    let max_batch_of_plan = spread.and_then(|plan| match plan.changes.is_empty() {
+        true => largest_start,
+        false => max_batch(bench, &plan.setup, limit, control),
+    });
     Ok(Outcome {
         start: start.clone(),
         start_written: written(bench, search.tricks, start),
@@ -125,7 +132,8 @@ pub fn plan_with<'m>(
         fit,
         peaks,
         seconds,
-        max_batch,
+        max_batch: largest_start,
+        max_batch_of_plan,
         groups,
         tricks,
         shortfall,

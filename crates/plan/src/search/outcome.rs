@@ -58,6 +58,8 @@ pub struct Outcome {
     pub seconds: f64,
     /// The largest batch with the given settings; `None` if the model has no batch size.
     pub max_batch: Option<MaxBatch>,
+    /// The same with the recommended plan, where that spreads the training over several GPUs.
+    pub max_batch_of_plan: Option<MaxBatch>,
     /// One group per risk, the smallest first.
     pub groups: Vec<Group>,
     /// Each trick alone.

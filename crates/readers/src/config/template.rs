@@ -2,9 +2,13 @@
 
 use vramfit_graph::dtype::Dtype;
 use vramfit_graph::expression::Expression;
-use vramfit_graph::model::{ExpressionId, Model, Precision, Size, Step, Variant};
+use vramfit_graph::model::{Example, ExpressionId, Model, Precision, Size, Step, Variant};
 
 use super::join::each_size;
+
+/// The batch, and the most tokens of a sequence, of an estimate that names neither: what somebody might train with.
+const BATCH: i64 = 8;
+const MOST_TOKENS: i64 = 512;
 
 /// `template` with these values for some of its symbols, which it then no longer has. `None` where a size has no value.
 pub(super) fn bound(mut template: Model, values: &[(&str, i64)]) -> Option<Model> {
@@ -39,6 +43,10 @@ pub(super) fn bound(mut template: Model, values: &[(&str, i64)]) -> Option<Model
     };
     template.expressions = expressions;
     template.symbols.retain(|symbol| given(&symbol.name).is_none());
+    let tokens = given("positions").unwrap_or(MOST_TOKENS).min(MOST_TOKENS);
+    for symbol in &mut template.symbols {
+        symbol.example = Example::Known(if symbol.name == "batch" { BATCH } else { tokens });
+    }
     let examples = template.examples()?;
     for input in template.inputs.iter_mut().chain(&mut template.targets) {
         input.shape.iter_mut().for_each(put);

@@ -119,8 +119,12 @@ impl FitReport {
         let short = self.short?;
         let dies = self.dies_in.as_ref().map_or_else(String::new, |death| format!(", {}", death.words()));
         let (needed, room) = (human(self.needed), room(self.capacity, self.capacity_high));
+        // It is short of the most that there may be.
+        let least = if self.capacity == self.capacity_high { "" } else { "at least " };
         let need = match self.needed > self.capacity_high {
-            true => format!("needs {} of {room}, {} short", number(&needed, &room), number(&human(short), &room)),
+            true => {
+                format!("needs {} of {room}, {least}{} short", number(&needed, &room), number(&human(short), &room))
+            }
             // `per_process_memory_fraction` allows less than there is.
             false => format!("needs {needed}, {} more than the allocator may reserve", human(short)),
         };

@@ -243,25 +243,25 @@ fn visible(line: &str) -> usize {
     plain + pieces.map(|piece| piece.split_once('m').map_or(0, |(_, text)| text.chars().count())).sum::<usize>()
 }
 
-/// A peak with its bounds and what makes them differ; the cause goes on a line of its own where there is no room for it, and is not
-/// written again there.
+/// A peak with its bounds and what makes them differ; a cause that needs a line of its own is not written again there.
 fn peak_text(name: &str, bytes: u64, range: &RangeReport, before: Option<String>) -> String {
-    let mut line = format!("{name:16}{:>10}", human(bytes));
-    if let Some(causes) = range.causes() {
-        let (low, high) = (human(range.low), human(range.high));
-        line += &match low == high {
-            true => format!("   give or take {},", human(range.high - range.low)),
-            false => format!("   {} to {high},", number(&low, &high)),
-        };
-        let has_room = |line: &str, cause: &str| line.chars().count() + 1 + cause.chars().count() <= WIDTH;
-        let mut cause = format!("by {causes}");
-        if !has_room(&line, &cause) && before.is_some_and(|before| before == causes) {
-            cause = "by the same".to_owned();
-        }
-        let has_room = has_room(&line, &cause);
-        line += &if has_room { format!(" {cause}") } else { format!("\n{}", wrapped(&cause, 29).trim_end()) };
+    let line = format!("{name:16}{:>10}", human(bytes));
+    let Some(causes) = range.causes() else { return line + "\n" };
+    let (low, high) = (human(range.low), human(range.high));
+    let bounds = match low == high {
+        true => format!("give or take {},", human(range.high - range.low)),
+        false => format!("{} to {high},", number(&low, &high)),
+    };
+    let indent = line.chars().count() + 3;
+    let has_room = |cause: &str| indent + bounds.chars().count() + 1 + cause.chars().count() <= WIDTH;
+    let mut cause = format!("by {causes}");
+    if !has_room(&cause) && before.is_some_and(|before| before == causes) {
+        cause = "by the same".to_owned();
     }
-    line + "\n"
+    let in_one = wrapped(&format!("{bounds} {cause}"), indent);
+    let apart = wrapped(&bounds, indent) + &wrapped(&cause, indent);
+    let text = if lines(&in_one) < lines(&apart) { in_one } else { apart };
+    format!("{line}   {}", text.trim_start())
 }
 
 /// An operator and its line; of a long path only the file's name.

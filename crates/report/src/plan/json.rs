@@ -26,6 +26,10 @@ pub(crate) struct PlanAnswer {
     max_batch: Option<i64>,
     /// Whether the next batch is known not to fit.
     max_batch_is_final: Option<bool>,
+    /// The largest batch on each GPU with the first plan; null where that is for one GPU.
+    max_batch_of_plan: Option<i64>,
+    /// Whether the next batch is known not to fit.
+    max_batch_of_plan_is_final: Option<bool>,
     /// The plans that fit, group by group, the cheapest first.
     plans: Vec<PlanRow>,
     /// The training as it was asked for.
@@ -218,6 +222,8 @@ impl PlanReport<'_, '_> {
             model: self.model.to_owned(),
             max_batch: outcome.max_batch.map(|found| found.batch),
             max_batch_is_final: outcome.max_batch.map(|found| found.is_final),
+            max_batch_of_plan: outcome.max_batch_of_plan.map(|found| found.batch),
+            max_batch_of_plan_is_final: outcome.max_batch_of_plan.map(|found| found.is_final),
             plans: outcome.plans().map(|plan| self.plan(plan)).collect(),
             start: StartReport {
                 settings: self.settings(&outcome.start),

@@ -91,12 +91,27 @@ impl PlanReport<'_, '_> {
         let rough = if self.bench.has_measured_times() { "" } else { " (times are rough)" };
         let all = AllRanks::of(self.bench, plan).map_or_else(String::new, |all| all.words());
         format!(
-            "peak {} reserved, {} on the device, at least {} free, time {}{rough}{all}",
+            "peak {} reserved, {} on the device, at least {} free, time {}{rough}{all}{}",
             human(plan.run.peak_reserved),
             human(plan.device_used),
             human(plan.free),
-            times(plan.slowdown)
+            times(plan.slowdown),
+            self.largest_batch(plan)
         )
+    }
+
+    /// `; largest batch: 3 on each GPU, 12 on all of them`, of the recommended plan over several GPUs.
+    fn largest_batch(&self, plan: &Plan) -> String {
+        let is_recommended = self.outcome.plans().next().is_some_and(|first| std::ptr::eq(first, plan));
+        let Some(found) = self.outcome.max_batch_of_plan.filter(|_| is_recommended) else { return String::new() };
+        let training = &plan.setup.training;
+        let (batches, micro_batches) = (training.parallel.batches(), training.accumulate.max(1));
+        let all = found.batch * i64::from(batches) * i64::from(micro_batches);
+        let more = if found.is_final { "" } else { " or more" };
+        let each = if batches > 1 { " on each GPU" } else { "" };
+        let micro = if micro_batches > 1 { " in a micro-batch" } else { "" };
+        let altogether = if all > found.batch { format!(", {all} in a step of all of them") } else { String::new() };
+        format!("; largest batch: {}{more}{each}{micro}{altogether}", found.batch)
     }
 
     fn nothing_text(&self) -> String {
