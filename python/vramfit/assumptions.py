@@ -22,9 +22,12 @@ from .tensors import Info, numel
 # Larger masks and indices stay unknown.
 LARGEST = 1 << 22
 _CHOOSES = frozenset(f"aten::{name}" for name in "topk argmax argmin max min sort argsort kthvalue median mode multinomial msort".split())
-# What makes shares of one, and what picks some of the numbers that it is given.
+# What makes shares of one, what picks some of the numbers that it is given, and what does so where it is given one tensor.
 _SHARES = frozenset(f"aten::{name}" for name in "sigmoid softmax _softmax".split())
 _PICKS = frozenset(f"aten::{name}" for name in "index index_select gather masked_select take clone topk sort".split())
+# The argument with the boundaries.
+_BOUNDARIES: Dict[str, int] = {"aten::bucketize.Tensor": 1, "aten::searchsorted.Tensor": 0}
+_EXTREMES = frozenset(f"aten::{name}" for name in "max min amax amin".split())
 
 
 class Assumed(enum.Enum):
@@ -47,7 +50,7 @@ def bounds(operator: Operator, args: Sequence[Any], kwargs: Dict[str, Any], info
     name = base_name(operator.qualified)
     if name in _SHARES:
         return 0.0, 1.0
-    if name in _PICKS and infos and not infos[0].known:
+    if infos and not infos[0].known and (name in _PICKS or (name in _EXTREMES and len(infos) == 1)):
         return infos[0].storage.bounds
     if name == "aten::clamp":
         named = dict(zip(operator.arguments, args), **kwargs)
@@ -114,8 +117,21 @@ def stand_ins(
         elif at == 0 and operator.qualified == "torchvision::nms" and assumed is not Assumed.EXPECTED:
             found.append(_boxes(kind.shape[0], kind.dtype, assumed))
         else:
-            found.append(spread(kind.shape, kind.dtype, at, assumed, info.storage.bounds))
+            inside = _inside(operator, at, infos, tensors)
+            found.append(spread(kind.shape, kind.dtype, at, assumed, info.storage.bounds if inside is None else inside))
     return found
+
+
+def _inside(operator: Operator, at: int, infos: Sequence[Info], tensors: Sequence[torch.Tensor]) -> Optional[Tuple[float, float]]:
+    """Between which numbers are those whose places among boundaries are looked for: code relies on there being a place."""
+    boundaries = _BOUNDARIES.get(operator.qualified)
+    if boundaries is None or boundaries == at or boundaries >= len(infos) or not infos[boundaries].known:
+        return None
+    known = tensors[boundaries].to(torch.float64)
+    if known.numel() == 0:
+        return None
+    least, most = float(known.min()), float(known.max())
+    return least + (most - least) / 64, most - (most - least) / 64
 
 
 def mask(shape: Sequence[int], share: float) -> torch.Tensor:

@@ -10,6 +10,7 @@ import tempfile
 from typing import Any, Dict, List, Optional
 
 from .align import Program
+from .errors import VramfitError
 
 FORMAT = "vramfit-capture"
 VERSION = 1
@@ -33,7 +34,14 @@ class Sections:
 
 def dumps(value: Any) -> str:
     """JSON without spaces; keys in insertion order."""
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=True, allow_nan=False, default=_refused)
+
+
+def _refused(value: Any) -> Any:
+    raise VramfitError(
+        f"found a call with a {type(value).__name__} that is no plain argument, needed numbers, text and recorded tensors",
+        "nested tensors and what torch.jit or torch.export make are not followed",
+    )
 
 
 class Document:

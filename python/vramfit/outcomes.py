@@ -21,7 +21,7 @@ NONE, SAME, ALIAS, NEW, VALUE, REAL = range(6)
 SINGLE, LIST, TUPLE = range(3)
 LARGEST_DENSE = 1 << 25
 # Packed sequences: the batch size at each time step, or the lengths, are read on the host.
-_LENGTHS_ON_HOST = ("aten::_pack_padded_sequence", "aten::_pad_packed_sequence")
+LENGTHS_ON_HOST = ("aten::_pack_padded_sequence", "aten::_pad_packed_sequence")
 _CONVOLUTIONS = ("aten::conv1d", "aten::conv2d", "aten::conv3d", "aten::conv_transpose", "aten::convolution", "aten::_convolution")
 
 Item = Tuple[Any, ...]
@@ -201,7 +201,7 @@ class Outcomes:
         outcome = self.describe(operator, result, given)
         if operator.dynamic:
             outcome.values = _integers(result, outcome)
-        if operator.qualified in _LENGTHS_ON_HOST:
+        if operator.qualified in LENGTHS_ON_HOST:
             outcome.items[1] = (REAL, result[1])
         if torch.is_grad_enabled() and any(info.kind.requires_grad for info in infos):
             outcome.items = [self._with_grad(item) for item in outcome.items]

@@ -25,7 +25,7 @@ from .autocast import FLOAT32_AND_BACK, POLICIES
 from .casting import Casting
 from .dtypes import refuse
 from .operators import Operator, base_name, encode_word, opens_here
-from .outcomes import ALIAS, NEW, REAL, SAME, SINGLE, TUPLE, VALUE, Outcome, deciding, substituted
+from .outcomes import ALIAS, LENGTHS_ON_HOST, NEW, REAL, SAME, SINGLE, TUPLE, VALUE, Outcome, deciding, substituted
 from .rules import LENGTHS, lengths_as_numbers
 from .session import Session, is_left
 from .tensors import CPU, HOST, LEAF, REQUIRES_GRAD, VIEW, Info, Kind, Storage, numel, without_autograd
@@ -363,7 +363,7 @@ class Recorder(Casting):
             random = self.bounds_random and (operator.random or (any(info.storage.random for info in infos) and not _certain(operator, args)))
             if operator.random and self.bounds_random:
                 _take_extreme(operator, result, session.assumed)
-            built, names = result, self._register(result, tensors, infos, host, known, random, assumed, given, operator.detaches)
+            built, names = result, self._register(result, tensors, infos, host, known, random, assumed, given, operator)
             if random and operator.reads:
                 self.assume(f"{session.sources.text(source)}: a random number decides; the largest was assumed")
         lengths = LENGTHS.get(operator.qualified)
@@ -584,21 +584,22 @@ class Recorder(Casting):
 
     def _register(
         self, result: Any, tensors: List[torch.Tensor], infos: List[Info], host: bool, known: bool, random: bool, assumed: bool,
-        given: FrozenSet[str], detaches: bool,
+        given: FrozenSet[str], operator: Operator,
     ) -> List[Optional[str]]:
         """Gives numbers to the results of a call that really ran."""
         names: List[Optional[str]] = []
-        for item in result if isinstance(result, (list, tuple)) else (result,):
+        for at, item in enumerate(result if isinstance(result, (list, tuple)) else (result,)):
             if item is None:
                 names.append(None)
             elif isinstance(item, torch.Tensor):
                 info = self.infos.get(id(item))
                 if info is None:
-                    info = self._register_one(item, tensors, infos, host, known)
+                    has_lengths = at == 1 and operator.qualified in LENGTHS_ON_HOST
+                    info = self._register_one(item, tensors, infos, host or has_lengths, known)
                 info.storage.random |= random
                 info.storage.assumed |= assumed
                 info.storage.given |= given
-                info.detached |= detaches
+                info.detached |= operator.detaches
                 names.append(info.name)
         return names
 

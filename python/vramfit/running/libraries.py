@@ -15,7 +15,9 @@ from ..function_mode import NoHandle
 from ..patches import Patches
 from ..regions import tensors_in
 from ..transforms import in_a_transform
-from . import backward, distributed, distributions, function_transforms, lbfgs, legacy_types, loaders, saved, sparse, tensor_methods
+from . import (
+    backward, distributed, distributions, function_transforms, lbfgs, legacy_types, loaders, profilers, saved, sparse, tensor_methods,
+)
 from .host_memory import kept_when_freed
 from .recorder import ScriptRecorder
 
@@ -35,12 +37,13 @@ def install(patches: Patches, recorder: ScriptRecorder, stepped: Callable[[Any],
     distributed.install(patches, recorder, world)
     function_transforms.install(patches, recorder)
     lbfgs.install(patches, recorder)
-    saved.install(patches, recorder)
+    profilers.install(patches, recorder)
+    files = saved.install(patches, recorder)
     _compilers(patches, recorder)
     _grouping(patches, recorder)
     _scalers(patches, recorder)
     _recurrent(patches, recorder)
-    return [optimizers.register_optimizer_step_post_hook(lambda optimizer, *_: stepped(optimizer))]
+    return [optimizers.register_optimizer_step_post_hook(lambda optimizer, *_: stepped(optimizer)), files]
 
 
 def _autograd(patches: Patches, recorder: ScriptRecorder) -> None:
@@ -149,6 +152,11 @@ def _compilers(patches: Patches, recorder: ScriptRecorder) -> None:
         recorder.session.note(f"{recorder.where()}: torch.compile: run eagerly; a compiled model takes other memory")
         recorder.cause("torch.compile is not simulated: the model runs eagerly")
 
+    def trace(model: Any = None, *_: Any, **__: Any) -> Any:
+        recorder.session.note(f"{recorder.where()}: torch.jit.trace: run eagerly; a traced model may take other memory")
+        recorder.cause("torch.jit.trace is not simulated: the model runs eagerly")
+        return model
+
     def compile_eagerly(model: Any = None, **_: Any) -> Any:
         if isinstance(model, torch.nn.Module):
             run_eagerly()
@@ -164,6 +172,7 @@ def _compilers(patches: Patches, recorder: ScriptRecorder) -> None:
 
         return called
 
+    patches.set(torch.jit, "trace", trace)
     patches.set(torch, "compile", compile_eagerly)
     patches.set(torch.nn.Module, "compile", lambda self, *_, **__: compile_eagerly(self) and None)
 

@@ -5,6 +5,7 @@ A loader without workers is watched for its first batch: if that made no tensor 
 
 from __future__ import annotations
 
+import functools
 import sys
 from typing import Any, Callable
 
@@ -65,6 +66,8 @@ def install(patches: Patches, recorder: ScriptRecorder) -> None:
     original: Callable[..., Any] = DataLoader.__init__
     original_next: Callable[..., Any] = _SingleProcessDataLoaderIter._next_data
 
+    # Lightning asks for the names of the arguments.
+    @functools.wraps(original)
     def init(loader: Any, dataset: Any, *args: Any, **kwargs: Any) -> None:
         named, positional = dict(kwargs), list(args)
         workers = positional[_WORKERS] if len(positional) > _WORKERS else named.get("num_workers", 0)
