@@ -341,7 +341,7 @@ class Recorder(Casting):
         elif operator.reads and not known_all:
             result, known, host = self._assumed(operator, infos), True, False
         else:
-            target = next(_written(operator, args, kwargs), None)
+            target = next(_written(operator, args, kwargs), None) if operator.writes else None
             host = on_host if target is None else self.info_of(target).host
             if operator.finite is not None and not infos[0].known and numel(infos[0].kind.shape) <= _REAL_INTEGERS:
                 result = torch.full(infos[0].kind.shape, operator.finite, dtype=torch.bool, device="cpu")

@@ -100,7 +100,7 @@ impl PlanReport<'_, '_> {
         )
     }
 
-    /// `; largest batch: 3 on each GPU, 12 on all of them`, of the recommended plan over several GPUs.
+    /// `; largest batch: 3 on each GPU, 12 in a step of all of them`, of the recommended plan over several GPUs.
     fn largest_batch(&self, plan: &Plan) -> String {
         let is_recommended = self.outcome.plans().next().is_some_and(|first| std::ptr::eq(first, plan));
         let Some(found) = self.outcome.max_batch_of_plan.filter(|_| is_recommended) else { return String::new() };
